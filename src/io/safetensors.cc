@@ -149,8 +149,9 @@ Tensor Safetensors::read(const std::string& name) const {
   const SafetensorsEntry* entry = find(name);
   if (entry == nullptr) {
     const std::string near = nearest_names(entries(), name);
-    throw InvalidArgument(concat("Safetensors::read: no tensor ", quote(name), "; ",
-                                 near.empty() ? "the file has no tensors" : concat("nearest of ", entries().size(), ": ", near)));
+    throw InvalidArgument(
+        concat("Safetensors::read: no tensor ", quote(name), "; ",
+               near.empty() ? "the file has no tensors" : concat("nearest of ", entries().size(), ": ", near)));
   }
   const State::Shard& shard = state_->shards[state_->shard_of[static_cast<std::size_t>(entry - entries().data())]];
   const File file(shard.path);

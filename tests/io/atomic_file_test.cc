@@ -6,7 +6,7 @@
 #include <csignal>
 #include <thread>
 
-#include "io_testing.h"
+#include "io/io_testing.h"
 #include "multihead/io.h"
 
 namespace multihead::testing {
@@ -68,8 +68,11 @@ TEST(AtomicFile, KeepsTheOldFileWhenTheDiskIsFull) {
   {
     const FileSizeLimit limit(100'000);  // the first write comes back short, the next one fails
     expect_error<IoError>([&] { write_npy(folder / "a.npy", large); }, {"a.npy", "cannot write", "File too large"});
-    expect_error<IoError>([&] { write_safetensors(folder / "a.safetensors", {{"t", large}}); },
-                          {"a.safetensors", "cannot write", "File too large"});
+    expect_error<IoError>(
+        [&] {
+          write_safetensors(folder / "a.safetensors", {{"t", large}});
+        },
+        {"a.safetensors", "cannot write", "File too large"});
     expect_error<IoError>([&] { write_npy(folder / "new.npy", large.view().transposed(0, 1)); }, {"new.npy", "File too large"});
   }
   EXPECT_EQ(read_file(folder / "a.npy"), "old");

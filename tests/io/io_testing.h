@@ -58,7 +58,8 @@ inline std::string read_file(const std::filesystem::path& path) {
 class Bytes : public ByteSource {
  public:
   explicit Bytes(std::string bytes, std::string name = "some.file")
-      : bytes_(std::move(bytes)), source_({reinterpret_cast<const unsigned char*>(bytes_.data()), bytes_.size()}, std::move(name)) {}
+      : bytes_(std::move(bytes)),
+        source_({reinterpret_cast<const unsigned char*>(bytes_.data()), bytes_.size()}, std::move(name)) {}
   const std::string& name() const override { return source_.name(); }
   std::uint64_t size() const override { return source_.size(); }
   void read(std::uint64_t offset, void* out, std::size_t count) const override { source_.read(offset, out, count); }
@@ -98,7 +99,8 @@ void expect_error(const Call& call, std::initializer_list<std::string_view> part
     ADD_FAILURE() << "nothing was thrown; expected an error about " << *parts.begin();
   } catch (const Expected& error) {
     const std::string text = error.what();
-    for (const std::string_view part : parts) EXPECT_NE(text.find(part), std::string::npos) << "\"" << part << "\" is not in: " << text;
+    for (const std::string_view part : parts)
+      EXPECT_NE(text.find(part), std::string::npos) << "\"" << part << "\" is not in: " << text;
     EXPECT_EQ(text.find('\n'), std::string::npos) << text;
     EXPECT_LE(text.size(), 600u) << text;
     EXPECT_TRUE(is_utf8(text));

@@ -2,8 +2,8 @@
 
 #include <limits>
 
+#include "io/io_testing.h"
 #include "io/npy_header.h"
-#include "io_testing.h"
 #include "multihead/io.h"
 
 namespace multihead::testing {
@@ -94,7 +94,8 @@ TEST(NpyRead, ShapesAtTheEdge) {
   EXPECT_EQ(parse(npy(dict("<f4", "(0, 3)"), "")).shape(), (Dims{0, 3}));
   EXPECT_EQ(parse(npy(dict("<f4", "(3, 0)", "True"), "")).shape(), (Dims{3, 0}));
   const Index huge = Index{1} << 62;
-  EXPECT_EQ(parse(npy(dict("<f4", "(4611686018427387904, 4611686018427387904, 0)", "True"), "")).shape(), (Dims{huge, huge, 0}));
+  EXPECT_EQ(parse(npy(dict("<f4", "(4611686018427387904, 4611686018427387904, 0)", "True"), "")).shape(),
+            (Dims{huge, huge, 0}));
   EXPECT_EQ(parse(npy(dict("<f4", "(1, 1, 1, 6, 1, 1, 1, 1)"), kSixFloats)).shape(), (Dims{1, 1, 1, 6, 1, 1, 1, 1}));
 }
 
@@ -183,11 +184,13 @@ TEST(NpyRead, RefusesDtypesByName) {
   expect_refused(with_descr("O"), {"object array"});
   expect_refused(with_descr("|V2"), {"\"|V2\"", "bfloat16", "float32", "BF16"});
   expect_refused(with_descr("<V2"), {"\"<V2\"", "bfloat16"});
-  for (const char* descr : {"<c8", "<f16", "<U4", "|S4", "<M8[ns]", "|V4", "<f3", "<i16", "", "<", "f4", "float32", "|f4", "|i8", "<f4 ", "b"}) {
+  for (const char* descr :
+       {"<c8", "<f16", "<U4", "|S4", "<M8[ns]", "|V4", "<f3", "<i16", "", "<", "f4", "float32", "|f4", "|i8", "<f4 ", "b"}) {
     expect_refused(with_descr(descr), {"dtype " + quote(descr), "cannot be read", "f2, f4, f8"});
   }
   for (const char* descr : {"[('x', '<f4'), ('y', '<f4')]", "('<f4', (2,))", "[]"}) {
-    expect_refused(npy("{'descr': "s + descr + ", 'fortran_order': False, 'shape': (1,), }", ""), {"structured dtype in 'descr'"});
+    expect_refused(npy("{'descr': "s + descr + ", 'fortran_order': False, 'shape': (1,), }", ""),
+                   {"structured dtype in 'descr'"});
   }
 }
 
@@ -196,13 +199,17 @@ TEST(NpyRead, RefusesDictsThatAreNotTheHeaders) {
   expect_refused(with_dict("{}"), {"the key 'descr' is missing"});
   expect_refused(with_dict("{'descr': '|u1', 'shape': (1,)}"), {"the key 'fortran_order' is missing"});
   expect_refused(with_dict("{'descr': '|u1', 'fortran_order': False}"), {"the key 'shape' is missing"});
-  expect_refused(with_dict("{'descr': '|u1', 'descr': '|u1', 'fortran_order': False, 'shape': (1,)}"), {"'descr' stands there twice"});
+  expect_refused(with_dict("{'descr': '|u1', 'descr': '|u1', 'fortran_order': False, 'shape': (1,)}"),
+                 {"'descr' stands there twice"});
   expect_refused(with_dict("{'descr': '|u1', 'fortran_order': False, 'shape': (1,), 'fortran_order': True}"),
                  {"'fortran_order' stands there twice"});
-  expect_refused(with_dict("{'descr': '|u1', 'fortran_order': False, 'shape': (1,), 'shape': (1,)}"), {"'shape' stands there twice"});
-  expect_refused(with_dict("{'descr': '|u1', 'fortran_order': False, 'shape': (1,), 'more': 1}"), {"expected only the keys", "\"more\""});
+  expect_refused(with_dict("{'descr': '|u1', 'fortran_order': False, 'shape': (1,), 'shape': (1,)}"),
+                 {"'shape' stands there twice"});
+  expect_refused(with_dict("{'descr': '|u1', 'fortran_order': False, 'shape': (1,), 'more': 1}"),
+                 {"expected only the keys", "\"more\""});
   for (const char* value : {"0", "true", "'True'", "None", ""}) {
-    expect_refused(with_dict("{'descr': '|u1', 'shape': (1,), 'fortran_order': "s + value + "}"), {"expected True or False", "'fortran_order'"});
+    expect_refused(with_dict("{'descr': '|u1', 'shape': (1,), 'fortran_order': "s + value + "}"),
+                   {"expected True or False", "'fortran_order'"});
   }
   const std::string good = "{'descr': '|u1', 'fortran_order': False, 'shape': (1,)}";
   expect_refused(with_dict(good + " x"), {"expected only blanks after the dict", "\"x\""});
@@ -232,13 +239,14 @@ TEST(NpyWrite, HeaderIsWhatNumpyWouldRead) {
     EXPECT_EQ(header(shape).size() % 64, 0u);
     EXPECT_EQ(header(shape).back(), '\n');
   }
-  EXPECT_EQ(header({2, 3}), "\x93NUMPY\x01\x00\x76\x00{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }"s + std::string(58, ' ') + "\n");
+  EXPECT_EQ(header({2, 3}), "\x93NUMPY\x01\x00\x76\x00{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }"s +
+                                std::string(58, ' ') + "\n");
 }
 
 TEST(NpyWrite, EveryDtypeComesBack) {
   const TempFolder folder;
-  for (const DType dtype : {DType::kBool, DType::kU8, DType::kI8, DType::kU16, DType::kI16, DType::kU32, DType::kI32, DType::kU64,
-                            DType::kI64, DType::kF16, DType::kF32, DType::kF64}) {
+  for (const DType dtype : {DType::kBool, DType::kU8, DType::kI8, DType::kU16, DType::kI16, DType::kU32, DType::kI32,
+                            DType::kU64, DType::kI64, DType::kF16, DType::kF32, DType::kF64}) {
     Tensor tensor(dtype, {2, 3});
     for (std::size_t i = 0; i < 6 * size_of(dtype); ++i) {
       tensor.data<std::uint8_t>()[i] = static_cast<std::uint8_t>(dtype == DType::kBool ? i % 2 : 37 * i + 1);
@@ -268,10 +276,15 @@ TEST(NpyWrite, Bf16IsWidenedExactly) {
 TEST(NpyWrite, RefusesWhatCannotBeWritten) {
   const TempFolder folder;
   const float value = 1;
-  expect_error<InvalidArgument>([&] { write_npy(folder / "a", ConstTensorView(&value, {-1})); }, {"write_npy", "negative extent", "[-1]"});
-  expect_error<InvalidArgument>([&] { write_npy(folder / "a", ConstTensorView(nullptr, DType::kF32, {2})); }, {"write_npy", "null pointer"});
-  expect_error<InvalidArgument>([&] { write_npy(folder / "a", ConstTensorView(&value, {INT64_MAX, INT64_MAX})); },
-                                {"write_npy", "too many bytes"});
+  expect_error<InvalidArgument>([&] { write_npy(folder / "a", ConstTensorView(&value, {-1})); },
+                                {"write_npy", "negative extent", "[-1]"});
+  expect_error<InvalidArgument>([&] { write_npy(folder / "a", ConstTensorView(nullptr, DType::kF32, {2})); },
+                                {"write_npy", "null pointer"});
+  expect_error<InvalidArgument>(
+      [&] {
+        write_npy(folder / "a", ConstTensorView(&value, {INT64_MAX, INT64_MAX}));
+      },
+      {"write_npy", "too many bytes"});
   EXPECT_TRUE(folder.names().empty());
   write_npy(folder / "empty.npy", ConstTensorView(nullptr, DType::kF32, {2, 0}));
   EXPECT_EQ(read_npy(folder / "empty.npy").shape(), (Dims{2, 0}));

@@ -1,11 +1,13 @@
 #include "io/safetensors_header.h"
 
-#include "io_testing.h"
+#include "io/io_testing.h"
 
 namespace multihead::testing {
 namespace {
 
-std::string file_of(const std::string& header, const std::string& data = "") { return little_endian(header.size(), 8) + header + data; }
+std::string file_of(const std::string& header, const std::string& data = "") {
+  return little_endian(header.size(), 8) + header + data;
+}
 
 SafetensorsHeader parse(const std::string& bytes) { return read_safetensors_header(Bytes(bytes, "x.safetensors")); }
 
@@ -40,13 +42,14 @@ TEST(SafetensorsHeader, FilesWithoutTensors) {
 TEST(SafetensorsHeader, ShapesAndOrder) {
   const std::string floats = bytes_of<float>({0, 1, 2, 3, 4, 5});
   EXPECT_EQ(read(file_of("{" + entry("t", "F32", "[]", "[0,4]") + "}", floats.substr(0, 4))).shape(), Dims{});
-  EXPECT_EQ(values_of<float>(read(file_of("{" + entry("t", "F32", "[2,3]", "[0,24]") + "}", floats))), (std::vector<float>{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(values_of<float>(read(file_of("{" + entry("t", "F32", "[2,3]", "[0,24]") + "}", floats))),
+            (std::vector<float>{0, 1, 2, 3, 4, 5}));
   EXPECT_EQ(read(file_of("{" + entry("t", "F32", "[2,0]", "[0,0]") + "}")).shape(), (Dims{2, 0}));
   EXPECT_EQ(read(file_of("{" + entry("t", "F32", "[9223372036854775807,9223372036854775807,0]", "[0,0]") + "}")).size(), 0);
   // Zero-size tensors share the place of a neighbour, and entries need not lie in the data's order.
-  const auto header = parse(file_of(
-      "{" + entry("b", "F32", "[2]", "[4,12]") + "," + entry("z", "F32", "[0]", "[4,4]") + "," + entry("a", "F32", "[1]", "[0,4]") + "}",
-      floats.substr(0, 12)));
+  const auto header = parse(file_of("{" + entry("b", "F32", "[2]", "[4,12]") + "," + entry("z", "F32", "[0]", "[4,4]") + "," +
+                                        entry("a", "F32", "[1]", "[0,4]") + "}",
+                                    floats.substr(0, 12)));
   ASSERT_EQ(header.entries.size(), 3u);
   EXPECT_EQ(header.entries[0].name, "a");
   EXPECT_EQ(header.entries[1].name, "b");
@@ -55,8 +58,9 @@ TEST(SafetensorsHeader, ShapesAndOrder) {
 }
 
 TEST(SafetensorsHeader, Names) {
-  const auto header = parse(file_of("{" + entry("", "U8", "[0]", "[0,0]") + "," + entry("\\u00e9\\\"\\n", "U8", "[0]", "[0,0]") + "," +
-                                    entry("日本", "U8", "[0]", "[0,0]") + "}"));
+  const auto header =
+      parse(file_of("{" + entry("", "U8", "[0]", "[0,0]") + "," + entry("\\u00e9\\\"\\n", "U8", "[0]", "[0,0]") + "," +
+                    entry("日本", "U8", "[0]", "[0,0]") + "}"));
   ASSERT_EQ(header.entries.size(), 3u);
   EXPECT_EQ(header.entries[0].name, "");
   EXPECT_EQ(header.entries[1].name, "é\"\n");
@@ -65,11 +69,13 @@ TEST(SafetensorsHeader, Names) {
 
 TEST(SafetensorsHeader, EveryDtype) {
   const std::vector<std::pair<std::string, std::size_t>> bits_of_8 = {
-      {"F4", 4},       {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"BOOL", 8},        {"U8", 8},          {"I8", 8},   {"F8_E5M2", 8}, {"F8_E4M3", 8},
-      {"F8_E8M0", 8},  {"I16", 16},    {"U16", 16},    {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"F16", 16}, {"BF16", 16},   {"I32", 32},
-      {"U32", 32},     {"F32", 32},    {"C64", 64},    {"F64", 64},        {"I64", 64},        {"U64", 64}};
+      {"F4", 4},          {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"BOOL", 8}, {"U8", 8},   {"I8", 8},
+      {"F8_E5M2", 8},     {"F8_E4M3", 8}, {"F8_E8M0", 8}, {"I16", 16}, {"U16", 16}, {"F8_E4M3FNUZ", 8},
+      {"F8_E5M2FNUZ", 8}, {"F16", 16},    {"BF16", 16},   {"I32", 32}, {"U32", 32}, {"F32", 32},
+      {"C64", 64},        {"F64", 64},    {"I64", 64},    {"U64", 64}};
   for (const auto& [name, bits] : bits_of_8) {
-    const std::string bytes = file_of("{" + entry("t", name, "[8]", "[0," + std::to_string(bits) + "]") + "}", std::string(bits, '\1'));
+    const std::string bytes =
+        file_of("{" + entry("t", name, "[8]", "[0," + std::to_string(bits) + "]") + "}", std::string(bits, '\1'));
     const auto header = parse(bytes);
     EXPECT_EQ(header.entries.at(0).dtype_name, name);
     if (header.entries[0].dtype) {
@@ -79,7 +85,8 @@ TEST(SafetensorsHeader, EveryDtype) {
       expect_error<FormatError>([&, &name = name] { read(bytes); }, {"\"t\"", "dtype " + name, "cannot be read"});
     }
   }
-  expect_refused(file_of("{" + entry("t", "F4", "[3]", "[0,2]") + "}", "dd"), {"\"t\"", "[3] of F4", "does not fill whole bytes"});
+  expect_refused(file_of("{" + entry("t", "F4", "[3]", "[0,2]") + "}", "dd"),
+                 {"\"t\"", "[3] of F4", "does not fill whole bytes"});
 }
 
 TEST(SafetensorsHeader, UnalignedData) {
@@ -111,8 +118,10 @@ TEST(SafetensorsHeader, NeverTrustsTheLength) {
 }
 
 TEST(SafetensorsHeader, NamesGitLfsPointers) {
-  expect_refused("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\nsize 12345\n",
-                 {"Git LFS pointer", "git lfs pull"});
+  expect_refused(
+      "version https://git-lfs.github.com/spec/v1\noid "
+      "sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\nsize 12345\n",
+      {"Git LFS pointer", "git lfs pull"});
 }
 
 TEST(SafetensorsHeader, RefusesWhatIsNotJson) {
@@ -162,8 +171,10 @@ TEST(SafetensorsHeader, RefusesDuplicates) {
   expect_refused(file_of("{" + once + "," + once + "}", "d"), {"tensor \"t\"", "duplicate"});
   expect_refused(file_of("{" + entry("t", "U8", "[1]", "[0,1]") + "," + entry("\\u0074", "U8", "[1]", "[1,2]") + "}", "dd"),
                  {"tensor \"t\"", "duplicate"});
-  expect_refused(file_of(R"({"t":{"dtype":"U8","dtype":"U8","shape":[0],"data_offsets":[0,0]}})"), {"tensor \"t\"", "duplicate key \"dtype\""});
-  expect_refused(file_of(R"({"t":{"dtype":"U8","shape":[0],"shape":[0],"data_offsets":[0,0]}})"), {"tensor \"t\"", "duplicate key \"shape\""});
+  expect_refused(file_of(R"({"t":{"dtype":"U8","dtype":"U8","shape":[0],"data_offsets":[0,0]}})"),
+                 {"tensor \"t\"", "duplicate key \"dtype\""});
+  expect_refused(file_of(R"({"t":{"dtype":"U8","shape":[0],"shape":[0],"data_offsets":[0,0]}})"),
+                 {"tensor \"t\"", "duplicate key \"shape\""});
   expect_refused(file_of(R"({"t":{"dtype":"U8","shape":[0],"data_offsets":[0,0],"data_offsets":[0,0]}})"),
                  {"tensor \"t\"", "duplicate key \"data_offsets\""});
   expect_refused(file_of(R"({"__metadata__":{},"__metadata__":{}})"), {"duplicate __metadata__"});
@@ -183,11 +194,14 @@ TEST(SafetensorsHeader, RefusesValuesOfTheWrongKind) {
   expect_refused(file_of(R"({"t":{"dtype":7}})"), {"tensor \"t\"", "\"dtype\" must be a string", "7"});
   expect_refused(file_of(R"({"t":{"dtype":["F32"]}})"), {"tensor \"t\"", "\"dtype\" must be a string", "an array"});
   for (const char* dtype : {"f32", "", "F128", "F32 ", "float32"}) {
-    expect_refused(file_of("{" + entry("t", dtype, "[1]", "[0,4]") + "}", "dddd"), {"tensor \"t\"", "unknown dtype " + quote(dtype)});
+    expect_refused(file_of("{" + entry("t", dtype, "[1]", "[0,4]") + "}", "dddd"),
+                   {"tensor \"t\"", "unknown dtype " + quote(dtype)});
   }
   for (const char* number : {"16.0", "1.6e1", "-16", "-0", "true", "null", "18446744073709551616", "1e30"}) {
-    expect_refused(with_shape("["s + number + "]", "[0,64]", 64), {"tensor \"t\"", "\"shape\" must be an array of non-negative integers"});
-    expect_refused(with_shape("[16]", "[0,"s + number + "]", 64), {"tensor \"t\"", "\"data_offsets\" must be two non-negative integers"});
+    expect_refused(with_shape("["s + number + "]", "[0,64]", 64),
+                   {"tensor \"t\"", "\"shape\" must be an array of non-negative integers"});
+    expect_refused(with_shape("[16]", "[0,"s + number + "]", 64),
+                   {"tensor \"t\"", "\"data_offsets\" must be two non-negative integers"});
   }
   expect_refused(with_shape("[16.0]", "[0,64]", 64), {"got 16.0"});
   expect_refused(with_shape("[-1]", "[0,64]", 64), {"got -1"});
@@ -195,7 +209,8 @@ TEST(SafetensorsHeader, RefusesValuesOfTheWrongKind) {
   expect_refused(with_shape("{}", "[0,64]", 64), {"tensor \"t\"", "\"shape\" must be an array", "an object"});
   expect_refused(with_shape("[[16]]", "[0,64]", 64), {"tensor \"t\"", "\"shape\" must be an array", "an array"});
   expect_refused(with_shape("[\"16\"]", "[0,64]", 64), {"tensor \"t\"", "\"shape\" must be an array", "the string \"16\""});
-  expect_refused(with_shape("[16]", "[\"0\",\"64\"]", 64), {"tensor \"t\"", "\"data_offsets\" must be two", "the string \"0\""});
+  expect_refused(with_shape("[16]", "[\"0\",\"64\"]", 64),
+                 {"tensor \"t\"", "\"data_offsets\" must be two", "the string \"0\""});
   expect_refused(with_shape("[16]", "[0]", 64), {"tensor \"t\"", "\"data_offsets\" must be [BEGIN, END]", "1 values"});
   expect_refused(with_shape("[16]", "[]", 64), {"tensor \"t\"", "\"data_offsets\" must be [BEGIN, END]", "0 values"});
   expect_refused(with_shape("[16]", "[0,64,64]", 64), {"tensor \"t\"", "\"data_offsets\" must be [BEGIN, END]", "3 values"});
@@ -205,7 +220,8 @@ TEST(SafetensorsHeader, RefusesValuesOfTheWrongKind) {
 TEST(SafetensorsHeader, RefusesSizesThatDisagree) {
   const std::string small = R"({"t":{"dtype":"F32","shape":[1000,1000],"data_offsets":[0,4]}})";
   expect_refused(file_of(small, "dddd"), {"tensor \"t\"", "size mismatch", "[1000, 1000] of F32", "4000000 bytes", "[0, 4]"});
-  expect_refused(file_of("{" + entry("t", "F64", "[4]", "[0,16]") + "}", std::string(16, 'd')), {"tensor \"t\"", "size mismatch", "32 bytes"});
+  expect_refused(file_of("{" + entry("t", "F64", "[4]", "[0,16]") + "}", std::string(16, 'd')),
+                 {"tensor \"t\"", "size mismatch", "32 bytes"});
   expect_refused(with_shape("[0]", "[0,4]", 4), {"tensor \"t\"", "size mismatch", "0 bytes"});
   expect_refused(with_shape("[2,18446744073709551614]", "[0,4]", 4), {"tensor \"t\"", "overflows", "18446744073709551614"});
   expect_refused(with_shape("[2,9223372036854775807]", "[0,4]", 4), {"tensor \"t\"", "overflows"});
@@ -215,7 +231,8 @@ TEST(SafetensorsHeader, RefusesSizesThatDisagree) {
 
 TEST(SafetensorsHeader, RefusesDataThatDoNotCover) {
   const auto two = [](const char* first, const char* second, std::size_t data_bytes) {
-    return file_of("{" + entry("a", "U8", "[2]", first) + "," + entry("b", "U8", "[2]", second) + "}", std::string(data_bytes, 'd'));
+    return file_of("{" + entry("a", "U8", "[2]", first) + "," + entry("b", "U8", "[2]", second) + "}",
+                   std::string(data_bytes, 'd'));
   };
   EXPECT_EQ(parse(two("[0,2]", "[2,4]", 4)).entries.size(), 2u);
   EXPECT_EQ(parse(two("[2,4]", "[0,2]", 4)).entries.size(), 2u);
@@ -235,7 +252,8 @@ TEST(SafetensorsHeader, RefusesDataThatDoNotCover) {
 TEST(SafetensorsHeader, LongAndHostileNamesFitOneLine) {
   const std::string name = std::string(5000, 'n') + "\\n\\u0000\\u001b[31m";
   expect_refused(file_of("{" + entry(name, "F33", "[1]", "[0,4]") + "}"), {"tensor \"nnn", "… (50", "unknown dtype \"F33\""});
-  expect_refused(file_of("{" + entry("a\\nb\\u001b", std::string(5000, 'x'), "[1]", "[0,4]") + "}"), {"tensor \"a\\x0Ab\\x1B\"", "unknown dtype"});
+  expect_refused(file_of("{" + entry("a\\nb\\u001b", std::string(5000, 'x'), "[1]", "[0,4]") + "}"),
+                 {"tensor \"a\\x0Ab\\x1B\"", "unknown dtype"});
   expect_refused(with_shape("[" + std::string(5000, '9') + "]", "[0,4]", 4), {"not valid JSON", "number overflow"});
   expect_refused(with_shape("[0." + std::string(5000, '9') + "]", "[0,4]", 4), {"tensor \"t\"", "got 0.999"});
 }

@@ -1,6 +1,7 @@
-#include "multihead/io.h"
+#include <cstdlib>
 
-#include "io_testing.h"
+#include "io/io_testing.h"
+#include "multihead/io.h"
 
 namespace multihead::testing {
 namespace {
@@ -14,7 +15,8 @@ Tensor floats(const Dims& shape, float first = 0) {
 }
 
 // A shard with tensors of one float each, whose value is the length of the name.
-void write_shard(const fs::path& path, const std::vector<std::string>& names, const std::map<std::string, std::string>& metadata = {}) {
+void write_shard(const fs::path& path, const std::vector<std::string>& names,
+                 const std::map<std::string, std::string>& metadata = {}) {
   std::vector<Tensor> tensors;
   for (const std::string& name : names) tensors.push_back(floats({1}, static_cast<float>(name.size())));
   std::vector<std::pair<std::string, ConstTensorView>> views;
@@ -47,7 +49,8 @@ TEST(Safetensors, WritesAndReadsEveryDtype) {
     EXPECT_EQ(back.dtype(), tensor.dtype());
     EXPECT_EQ(back.shape(), tensor.shape());
     EXPECT_EQ(std::memcmp(back.data<void>(), tensor.data<void>(), 3 * size_of(tensor.dtype())), 0) << name_of(tensor.dtype());
-    EXPECT_EQ(file.find(std::string(name_of(tensor.dtype())))->begin % size_of(tensor.dtype()), 0u) << "aligned to its elements";
+    EXPECT_EQ(file.find(std::string(name_of(tensor.dtype())))->begin % size_of(tensor.dtype()), 0u)
+        << "aligned to its elements";
   }
   EXPECT_EQ(folder.names(), std::vector<std::string>{"a.safetensors"});
 }
@@ -57,7 +60,8 @@ TEST(Safetensors, BytesOfAFile) {
   const std::uint8_t small[] = {7, 8};
   const float wide[] = {1};
   write_safetensors(folder / "a", {{"b", ConstTensorView(small, {2})}, {"é\"", ConstTensorView(wide, {})}}, {{"k", "v"}});
-  std::string header = R"({"__metadata__":{"k":"v"},"é\"":{"dtype":"F32","shape":[],"data_offsets":[0,4]},"b":{"dtype":"U8","shape":[2],"data_offsets":[4,6]}})";
+  std::string header =
+      R"({"__metadata__":{"k":"v"},"é\"":{"dtype":"F32","shape":[],"data_offsets":[0,4]},"b":{"dtype":"U8","shape":[2],"data_offsets":[4,6]}})";
   header.append((8 - header.size() % 8) % 8, ' ');
   EXPECT_EQ(read_file(folder / "a"), little_endian(header.size(), 8) + header + bytes_of<float>({1}) + "\x07\x08");
   write_safetensors(folder / "empty", {});
@@ -77,12 +81,23 @@ TEST(Safetensors, RefusesNamesThatCannotBeWritten) {
   const TempFolder folder;
   const Tensor a = floats({2});
   const auto path = folder / "a";
-  expect_error<InvalidArgument>([&] { write_safetensors(path, {{"a", a}, {"b", a}, {"a", a}}); }, {"write_safetensors", "duplicate", "\"a\""});
+  expect_error<InvalidArgument>(
+      [&] {
+        write_safetensors(path, {{"a", a}, {"b", a}, {"a", a}});
+      },
+      {"write_safetensors", "duplicate", "\"a\""});
   expect_error<InvalidArgument>([&] { write_safetensors(path, {{"__metadata__", a}}); }, {"write_safetensors", "reserved"});
   expect_error<InvalidArgument>([&] { write_safetensors(path, {{"\xFF", a}}); }, {"write_safetensors", "UTF-8", "\\xFF"});
-  expect_error<InvalidArgument>([&] { write_safetensors(path, {}, {{"a", "\xFF"}}); }, {"write_safetensors", "metadata", "UTF-8"});
-  expect_error<InvalidArgument>([&] { write_safetensors(path, {{"n", ConstTensorView(nullptr, DType::kF32, {1})}}); },
-                                {"write_safetensors", "\"n\"", "null pointer"});
+  expect_error<InvalidArgument>(
+      [&] {
+        write_safetensors(path, {}, {{"a", "\xFF"}});
+      },
+      {"write_safetensors", "metadata", "UTF-8"});
+  expect_error<InvalidArgument>(
+      [&] {
+        write_safetensors(path, {{"n", ConstTensorView(nullptr, DType::kF32, {1})}});
+      },
+      {"write_safetensors", "\"n\"", "null pointer"});
   EXPECT_TRUE(folder.names().empty());
 }
 
@@ -92,8 +107,9 @@ TEST(Safetensors, UnknownNamesAreAnsweredWithTheNearest) {
   const Safetensors file = Safetensors::open(folder / "a");
   EXPECT_EQ(file.find("wte"), nullptr);
   EXPECT_EQ(file.find("zzz"), nullptr);
-  expect_error<InvalidArgument>([&] { file.read("transformer.h.0.attn.c_attn.weight"); },
-                                {"Safetensors::read: no tensor \"transformer.h.0.attn.c_attn.weight\"; nearest of 4: \"h.0.attn.c_attn.weight\""});
+  expect_error<InvalidArgument>(
+      [&] { file.read("transformer.h.0.attn.c_attn.weight"); },
+      {"Safetensors::read: no tensor \"transformer.h.0.attn.c_attn.weight\"; nearest of 4: \"h.0.attn.c_attn.weight\""});
   expect_error<InvalidArgument>([&] { file.read(std::string(100'000, 'x')); }, {"no tensor \"xxx"});
   write_safetensors(folder / "none", {});
   expect_error<InvalidArgument>([&] { Safetensors::open(folder / "none").read("a"); }, {"no tensor \"a\"", "no tensors"});
@@ -170,7 +186,8 @@ TEST(Shards, NeverLeadOutOfTheFolder) {
   fs::create_directory(folder / "in");
   write_shard(folder / "out.safetensors", {"a"});
   const fs::path index = folder / "in/model.safetensors.index.json";
-  for (const std::string& shard : {(folder / "out.safetensors").string(), "../out.safetensors"s, "x/../../out.safetensors"s, ".."s, ""s}) {
+  for (const std::string& shard :
+       {(folder / "out.safetensors").string(), "../out.safetensors"s, "x/../../out.safetensors"s, ".."s, ""s}) {
     write_file(index, index_of("{\"a\": \"" + shard + "\"}"));
     expect_error<FormatError>([&] { Safetensors::open(index); },
                               {"index.json", "tensor \"a\"", "inside the index's folder", quote(shard)});
@@ -203,8 +220,10 @@ TEST(Shards, MalformedIndexes) {
 }
 
 TEST(Safetensors, RealCheckpoint) {
-  const fs::path path = fs::path(SOURCE_DIR) / "../shared/data/stories260k/model.safetensors";
-  if (!fs::exists(path)) GTEST_SKIP() << "optional test data are missing: " << path;
+  const char* shared = std::getenv("MULTIHEAD_SHARED_DATA");
+  const fs::path path =
+      fs::path(shared != nullptr ? shared : MULTIHEAD_SOURCE_DIR "/../shared/data") / "stories260k/model.safetensors";
+  if (!fs::exists(path)) GTEST_SKIP() << "no checkpoint " << path << "; MULTIHEAD_SHARED_DATA names its folder's parent";
   const Safetensors file = Safetensors::open(path);
   EXPECT_EQ(file.find("model.layers.0.self_attn.k_proj.weight")->shape, (Dims{32, 64}));
   for (const auto& entry : file.entries()) EXPECT_EQ(file.read(entry.name).shape(), entry.shape);
