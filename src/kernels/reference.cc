@@ -46,7 +46,7 @@ double score(const AttentionProblem& problem, const Sequence& sequence, const Ro
   double dot = 0;
   for (Index t = 0; t < problem.head_dim; ++t) {
     dot += load(problem.query, problem.query.offset(sequence.batch, at.head, row, t)) *
-           load(problem.key, problem.key.offset(sequence.batch, at.kv_head, column, t));
+           load(problem.key, problem.key.offset(sequence.batch, at.kv_head, sequence.key_row(key), t));
   }
   double score = problem.scale * dot;
   if (problem.softcap > 0) score = problem.softcap * std::tanh(score / problem.softcap);
@@ -98,7 +98,7 @@ void reference_attention(const AttentionProblem& problem, const ReferenceOutputs
           double total = sees_any ? 0.0 / sum : 0.0;  // 0 / 0: a row whose visible scores are all -inf has no answer
           for (std::size_t j = 0; j < keys; ++j) {
             if (!visible[j] || scores[j] == kMinusInfinity) continue;
-            const Index column = sequence.key_begin + static_cast<Index>(j);
+            const Index column = sequence.key_row(static_cast<Index>(j));
             total += probabilities[j] * load(problem.value, problem.value.offset(sequence.batch, at.kv_head, column, t));
           }
           store(outputs.output, outputs.output.offset(sequence.batch, head, row, t), total);
