@@ -111,28 +111,34 @@ struct LayerWeights {
   Tensor relative_bias;                   ///< [buckets, num_heads]
 };
 
-class KvCache;
-
 /// What one call adds to the layer.
 struct ForwardOptions {
-  /// Absolute position of the first query, for rotary positions, causality and windows. Absent: key_len - query_len for self
-  /// attention (0 when there is no cache), so that a plain call is an ordinary causal pass.
+  /// Absolute position of the first query, for rotary positions, causality, windows and relative biases; key j always stands at
+  /// position j. Absent: 0, in self and in cross attention, so that a plain call is an ordinary pass over a sequence from its
+  /// beginning and padding (key_lengths) moves nobody.
   std::optional<Index> query_offset;
-  std::vector<Index> key_lengths;                   ///< valid keys per batch entry
-  std::optional<ConstTensorView> mask;              ///< see AttentionOptions::mask
-  std::optional<ConstTensorView> attention_bias;    ///< see AttentionOptions::attention_bias
+  std::vector<Index> key_lengths;       ///< valid keys per batch entry
+  std::optional<ConstTensorView> mask;  ///< see AttentionOptions::mask
+  /// See AttentionOptions::attention_bias. Together with a relative bias the two are added, which is the one case that expands a
+  /// bias: [its batch extent, num_heads, query_len, key_len] in f32 for the duration of the call.
+  std::optional<ConstTensorView> attention_bias;
 };
 
 /// What one call can return besides the output; fill in a view to have it written.
 struct ForwardObservation {
-  std::optional<TensorView> lse;            ///< [batch, num_heads, query_len], f32
-  std::optional<TensorView> probabilities;  ///< [batch, num_heads, query_len, key_len]
+  std::optional<TensorView> lse;            ///< [batch, num_heads, query_len], f32 (reference_forward: or f64)
+  std::optional<TensorView> probabilities;  ///< [batch, num_heads, query_len, key_len], f32, f16 or bf16 (reference: f32 or f64)
 };
 
-/// A ready layer: weights converted and packed once.
+/// A ready layer: weights converted to f32 and packed once, beside the given ones. Calls may run concurrently.
+///
+/// All inputs are [batch, length, width] in f32, f16 or bf16 with any strides; batch and lengths may be 0. 16-bit numbers are
+/// widened once, everything between is f32, and the output is rounded once to the dtype of `input`. A row of the output has the
+/// same bits for any number of threads, any batch neighbours and any cut of the rows into calls.
 class MULTIHEAD_API MultiHeadAttention {
  public:
-  /// Throws InvalidArgument when a weight's shape does not fit the configuration (both shapes in the text).
+  /// Throws InvalidArgument when a weight's shape does not fit the configuration (both shapes in the text), is missing, or has no
+  /// counterpart in the configuration.
   MultiHeadAttention(const LayerConfig& config, LayerWeights weights);
   ~MultiHeadAttention();
   MultiHeadAttention(MultiHeadAttention&&) noexcept;
@@ -141,14 +147,19 @@ class MULTIHEAD_API MultiHeadAttention {
   const LayerConfig& config() const;  ///< resolved: no zeros left
   const LayerWeights& weights() const;
 
-  /// Self attention. input [batch, length, model_dim] -> [batch, length, output_dim], same dtype (f32, f16 or bf16).
+  /// Self attention. input [batch, length, model_dim] -> [batch, length, output_dim].
   Tensor forward(const ConstTensorView& input, const ForwardOptions& options = {}, const ForwardObservation& seen = {}) const;
   /// Cross attention: keys and values from memory [batch, key_len, key_input_dim].
   Tensor forward(const ConstTensorView& input, const ConstTensorView& memory, const ForwardOptions& options = {},
                  const ForwardObservation& seen = {}) const;
+  /// Keys and values from different tensors, [batch, key_len, key_input_dim] and [batch, key_len, value_input_dim].
+  Tensor forward(const ConstTensorView& input, const ConstTensorView& key_input, const ConstTensorView& value_input,
+                 const ForwardOptions& options = {}, const ForwardObservation& seen = {}) const;
   /// The same from the definitions, in float64 throughout: slow, obvious, for comparison. Result f64.
   Tensor reference_forward(const ConstTensorView& input, const ConstTensorView& memory, const ForwardOptions& options = {},
                            const ForwardObservation& seen = {}) const;
+  Tensor reference_forward(const ConstTensorView& input, const ConstTensorView& key_input, const ConstTensorView& value_input,
+                           const ForwardOptions& options = {}, const ForwardObservation& seen = {}) const;
 
  private:
   struct State;
