@@ -171,10 +171,10 @@ struct LayerStep {
   std::string name;        ///< "query projection", "split into heads", "scores" …
   std::string equation;    ///< "Q = X W_Q"
   Dims shape;              ///< of the step's result for batch 1, e.g. [32, S, 128]
-  Index parameters = 0;    ///< learned numbers used
-  double operations = 0;   ///< multiply and add counted as two
+  Index parameters = 0;    ///< learned numbers of the projection
+  double operations = 0;   ///< of the matrix product, over the pairs that causality and window leave; multiply and add count two
   double bytes = 0;        ///< of the result in f32
-  bool stored = true;      ///< false: never materialised (scores and probabilities in the fused kernel; views)
+  bool stored = true;      ///< false: never materialised (scores and probabilities in the fused kernel), a view, or in place
 };
 
 struct LayerDescription {
@@ -187,11 +187,13 @@ struct LayerDescription {
 };
 
 /// Shapes, parameters, operations and bytes of every step: (S, 4096) -> (S, 32, 128) -> (32, S, 128) -> … -> (S, 4096).
-/// At a fixed model_dim the parameter count does not depend on num_heads. `with_bias` counts four biases.
+/// At a fixed model_dim the parameter count does not depend on num_heads. `with_bias` counts four biases. What norms, sinks,
+/// slopes and relative biases learn follows from weights, not from a configuration, and is not counted. Under causality and
+/// windows the last query stands at the last key. Throws InvalidArgument for a negative length or an impossible configuration.
 MULTIHEAD_API LayerDescription describe(const LayerConfig& config, Index query_len, Index key_len, bool with_bias = false);
 
 /// A named configuration with weights and, for the lab, an input: "vaswani-base" (512, 8 heads of 64), "llama-7b" (4096, 32 heads
-/// of 128, causal), "lab" (n = 3, d = 4, h = 2, identity matrices; X = (2,0,2,0), (0,2,2,0), (2,0,0,2)).
+/// of 128, causal, rotary), "lab" (n = 3, d = 4, h = 2, identity matrices; X = (2,0,2,0), (0,2,2,0), (2,0,0,2)).
 struct Preset {
   std::string name;
   std::string summary;

@@ -44,8 +44,8 @@ void check(const Llama3RotaryScaling& scaling) {
   require_positive("rotary.scaling.low_freq_factor", scaling.low_freq_factor);
   require_positive("rotary.scaling.original_max_positions", scaling.original_max_positions);
   require(std::isfinite(scaling.high_freq_factor) && scaling.high_freq_factor > scaling.low_freq_factor,
-          "LayerConfig: rotary.scaling.high_freq_factor: expected more than low_freq_factor ", scaling.low_freq_factor, "; got ",
-          scaling.high_freq_factor);
+          "LayerConfig: rotary.scaling.high_freq_factor: expected more than low_freq_factor ", scaling.low_freq_factor,
+          "; got ", scaling.high_freq_factor);
 }
 
 void check(const YarnRotaryScaling& scaling) {
@@ -62,15 +62,16 @@ void resolve(Rotary& rotary, Index head_dim) {
   if (rotary.rotary_dim == 0) rotary.rotary_dim = head_dim;
   require(rotary.rotary_dim >= 2 && rotary.rotary_dim <= head_dim && rotary.rotary_dim % 2 == 0,
           "LayerConfig: rotary.rotary_dim: expected an even number from 2 to head_dim ", head_dim, "; got ", rotary.rotary_dim);
-  require(std::isfinite(rotary.theta) && rotary.theta > 1, "LayerConfig: rotary.theta: expected more than 1; got ", rotary.theta);
+  require(std::isfinite(rotary.theta) && rotary.theta > 1, "LayerConfig: rotary.theta: expected more than 1; got ",
+          rotary.theta);
   std::visit([](const auto& scaling) { check(scaling); }, rotary.scaling);
 }
 
 void check_options(const LayerConfig& config) {
   const float scale = config.scale.value_or(1), softcap = config.softcap.value_or(0);
   require(std::isfinite(scale), "LayerConfig: scale: expected a finite number; got ", scale);
-  require(std::isfinite(softcap) && softcap >= 0, "LayerConfig: softcap: expected a positive number, or 0 or absent for none; got ",
-          softcap);
+  require(std::isfinite(softcap) && softcap >= 0,
+          "LayerConfig: softcap: expected a positive number, or 0 or absent for none; got ", softcap);
   require_positive("clip", static_cast<double>(config.clip.value_or(1)));
   const Window window = config.window.value_or(Window{});
   for (const auto& distance : {window.left, window.right}) {
@@ -83,8 +84,8 @@ void check_options(const LayerConfig& config) {
   }
   if (config.relative_bias) {
     const Index distance = config.relative_bias->max_distance;
-    require(distance >= 1 && distance <= kMaxWidth, "LayerConfig: relative_bias.max_distance: expected 1 … ", kMaxWidth, "; got ",
-            distance);
+    require(distance >= 1 && distance <= kMaxWidth, "LayerConfig: relative_bias.max_distance: expected 1 … ", kMaxWidth,
+            "; got ", distance);
   }
 }
 
@@ -95,8 +96,8 @@ LayerConfig LayerConfig::resolved() const {
   require_width("model_dim", model_dim);
   require_width("num_heads", num_heads);
   if (num_kv_heads == 0) full.num_kv_heads = num_heads;
-  require(full.num_kv_heads > 0 && num_heads % full.num_kv_heads == 0, "LayerConfig: num_kv_heads: expected a divisor of num_heads ",
-          num_heads, "; got ", num_kv_heads);
+  require(full.num_kv_heads > 0 && num_heads % full.num_kv_heads == 0,
+          "LayerConfig: num_kv_heads: expected a divisor of num_heads ", num_heads, "; got ", num_kv_heads);
   if (head_dim == 0) {
     require(model_dim % num_heads == 0, "LayerConfig: num_heads ", num_heads, " does not divide model_dim ", model_dim,
             "; expected one of its divisors ", divisors_of(model_dim), ", or an explicit head_dim");

@@ -10,8 +10,8 @@ namespace {
 
 // sum over i = 0 … count - 1 of clamp(first + i, 0, limit), in closed form: lengths of a trillion are legal to ask about.
 double clamped_sum(double first, double count, double limit) {
-  const double below = std::clamp(-first, 0.0, count);               // terms that are 0
-  const double reached = std::clamp(limit - first, below, count);    // from here on terms are `limit`
+  const double below = std::clamp(-first, 0.0, count);             // terms that are 0
+  const double reached = std::clamp(limit - first, below, count);  // from here on terms are `limit`
   const double rising = reached - below;
   return rising * (first + below) + rising * (rising - 1) / 2 + (count - reached) * limit;
 }
@@ -77,7 +77,8 @@ class Description {
 }  // namespace
 
 LayerDescription describe(const LayerConfig& config, Index query_len, Index key_len, bool with_bias) {
-  require(query_len >= 0 && key_len >= 0, "describe: expected lengths of 0 or more; got query_len ", query_len, " and key_len ", key_len);
+  require(query_len >= 0 && key_len >= 0, "describe: expected lengths of 0 or more; got query_len ", query_len, " and key_len ",
+          key_len);
   const LayerConfig c = config.resolved();
   const Index n = query_len, m = key_len, h = c.num_heads, g = c.num_kv_heads;
   Description d(c, n, m, with_bias);

@@ -1,4 +1,6 @@
 // The layer: project ▶ heads ▶ attend ▶ concatenate ▶ project.
+#include "multihead/layer.h"
+
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -10,7 +12,6 @@
 #include "layer/relative_bias.h"
 #include "layer/rotary.h"
 #include "layer/weights.h"
-#include "multihead/layer.h"
 
 namespace multihead {
 namespace {
@@ -102,8 +103,8 @@ void MultiHeadAttention::State::attend(const ConstTensorView& q, const ConstTens
   attention_probabilities(q, k, lse, *seen.probabilities, complete);
 }
 
-Tensor MultiHeadAttention::State::forward(const LayerCall& call, const DenseRows& x, const DenseRows& x_key, const DenseRows& x_value,
-                                          DType dtype, const ForwardObservation& seen) const {
+Tensor MultiHeadAttention::State::forward(const LayerCall& call, const DenseRows& x, const DenseRows& x_key,
+                                          const DenseRows& x_value, DType dtype, const ForwardObservation& seen) const {
   check_observation(kForward, config, call, seen, {DType::kF32}, {DType::kF32, DType::kF16, DType::kBF16});
   // Project: Q = X W_Q, K = X' W_K, V = X' W_V.
   Tensor q = project(query, x, call, call.query_len);
@@ -117,7 +118,8 @@ Tensor MultiHeadAttention::State::forward(const LayerCall& call, const DenseRows
 
   // Attend: O_i = softmax(Q_i K_i^T * scale + what may be seen) V_i, written where Concat(O_1, …, O_h) wants it.
   Tensor concatenation = Tensor::uninitialized(DType::kF32, {call.batch, call.query_len, config.num_heads * config.value_dim});
-  attend(q_heads, k_heads, as_heads(v.view(), config.num_kv_heads), as_heads(concatenation.view(), config.num_heads), call, seen);
+  attend(q_heads, k_heads, as_heads(v.view(), config.num_kv_heads), as_heads(concatenation.view(), config.num_heads), call,
+         seen);
 
   // Project: Concat(O_1, …, O_h) W_O, rounded once to the input's dtype.
   Tensor y = Tensor::uninitialized(DType::kF32, {call.batch, call.query_len, config.output_dim});
@@ -137,7 +139,8 @@ MultiHeadAttention& MultiHeadAttention::operator=(MultiHeadAttention&&) noexcept
 const LayerConfig& MultiHeadAttention::config() const { return state_->config; }
 const LayerWeights& MultiHeadAttention::weights() const { return state_->weights; }
 
-Tensor MultiHeadAttention::forward(const ConstTensorView& input, const ForwardOptions& options, const ForwardObservation& seen) const {
+Tensor MultiHeadAttention::forward(const ConstTensorView& input, const ForwardOptions& options,
+                                   const ForwardObservation& seen) const {
   const LayerCall call = check_call({kForward, input, input, input}, config(), state_->options, options);
   const DenseRows x(input);
   return state_->forward(call, x, x, x, input.dtype, seen);
@@ -150,8 +153,9 @@ Tensor MultiHeadAttention::forward(const ConstTensorView& input, const ConstTens
   return state_->forward(call, x, x_memory, x_memory, input.dtype, seen);
 }
 
-Tensor MultiHeadAttention::forward(const ConstTensorView& input, const ConstTensorView& key_input, const ConstTensorView& value_input,
-                                   const ForwardOptions& options, const ForwardObservation& seen) const {
+Tensor MultiHeadAttention::forward(const ConstTensorView& input, const ConstTensorView& key_input,
+                                   const ConstTensorView& value_input, const ForwardOptions& options,
+                                   const ForwardObservation& seen) const {
   const LayerCall call = check_call({kForward, input, key_input, value_input}, config(), state_->options, options);
   return state_->forward(call, DenseRows(input), DenseRows(key_input), DenseRows(value_input), input.dtype, seen);
 }

@@ -62,7 +62,8 @@ std::vector<Preset> presets() {
   return {
       {"vaswani-base", "the base model of Vaswani et al. 2017: width 512, 8 heads of 64", config_of(512, 8), 128},
       {"llama-7b", "one layer of Llama 7B: width 4096, 32 heads of 128, causal, rotary positions", llama, 2048},
-      {std::string(kLab), "small enough to read: width 4, 2 heads of 2, 3 tokens, identity matrices", config_of(kLabDim, 2), kLabLength},
+      {std::string(kLab), "small enough to read: width 4, 2 heads of 2, 3 tokens, identity matrices", config_of(kLabDim, 2),
+       kLabLength},
   };
 }
 
@@ -78,7 +79,9 @@ Preset find_preset(std::string_view name) {
 LayerWeights preset_weights(const Preset& preset, std::uint64_t seed) {
   const LayerConfig config = preset.config.resolved();
   Random random(seed);
-  const auto weight = [&](Index out, Index in) { return preset.name == kLab ? identity(out, in) : random_weight(out, in, random); };
+  const auto weight = [&](Index out, Index in) {
+    return preset.name == kLab ? identity(out, in) : random_weight(out, in, random);
+  };
   LayerWeights weights;
   weights.query_weight = weight(config.num_heads * config.head_dim, config.model_dim);
   weights.key_weight = weight(config.num_kv_heads * config.head_dim, config.key_input_dim);

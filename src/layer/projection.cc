@@ -3,24 +3,23 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <array>
-#include <dnnl.hpp>
-#include <unordered_map>
+#include <oneapi/dnnl/dnnl.hpp>
 #include <vector>
 
 #include "base/message.h"
 #include "base/parallel.h"
+#include "base/scratch.h"
 
 namespace multihead {
 namespace {
 
-// One work item is at most kTileRows rows times kTileColumns columns of y, computed by one thread: where oneDNN cuts a product among
-// threads itself it also splits sums, and the bits follow the number of threads.
+// One work item is at most kTileRows rows times kTileColumns columns of y, computed by one thread: where oneDNN cuts a product
+// among threads itself it also splits sums, and the bits follow the number of threads.
 //
-// kRowStep: oneDNN's AVX2 and AVX kernels work on 6 rows at a time and add up a remainder of 1 to 3 rows in another order, so the
-// last rows are padded to whole sixes. kTileRows is a multiple of 6 below the 64 rows where those kernels cut once more. With that
-// every row goes through the same instructions (checked for AVX-512, AVX2, AVX and SSE4.1 kernels, and by a test on each machine).
-// 48 rows by 128 columns reach the speed of one large call; fewer columns would read x more often than need be.
+// kRowStep: oneDNN's AVX2 and AVX kernels work on 6 rows at a time and add up a remainder of 1 to 3 rows in another order, so
+// the last rows are padded to whole sixes. kTileRows is a multiple of 6 below the 64 rows where those kernels cut once more.
+// With that every row goes through the same instructions (checked for AVX-512, AVX2, AVX and SSE4.1 kernels, and by a test on
+// each machine). 48 rows by 128 columns reach the speed of one large call; fewer columns would read x more often than need be.
 constexpr Index kRowStep = 6;
 constexpr Index kTileRows = 48;
 constexpr Index kTileColumns = 128;
@@ -74,27 +73,6 @@ struct Block {
   Product tile, step;  ///< kTileRows and kRowStep rows at once
 };
 
-// What a thread needs of its own.
-struct Workspace {
-  dnnl::stream stream{cpu()};
-  Tensor scratchpad;
-};
-
-}  // namespace
-
-struct Projection::Packed {
-  Index in = 0, out = 0;
-  Tensor bias;
-  std::vector<Block> blocks;
-  Index scratchpad_bytes = 0;
-
-  Product make_product(Index rows, const Block& block, const memory::desc& weight);
-  void add_block(const float* weight, Index columns);
-  void multiply(const Product& product, const Block& block, const float* x, float* y, Workspace& workspace) const;
-};
-
-namespace {
-
 // The rows that fill no whole step, followed by zeros up to one.
 Tensor padded_rows(const float* x, Index rows, Index width) {
   Tensor padded(DType::kF32, {kRowStep, width});
@@ -102,12 +80,25 @@ Tensor padded_rows(const float* x, Index rows, Index width) {
   return padded;
 }
 
+[[noreturn]] void rethrow(const dnnl::error& error, Index out, Index in) {
+  throw Error(concat("Projection: weight [", out, ", ", in, "]: oneDNN says ", error.what()));
+}
+
 }  // namespace
 
-Product Projection::Packed::make_product(Index rows, const Block& block, const memory::desc& weight) {
+struct Projection::Packed {
+  Index in = 0, out = 0;
+  Tensor bias;
+  std::vector<Block> blocks;
+
+  Product make_product(Index rows, const Block& block, const memory::desc& weight) const;
+  void add_block(const float* weight, Index columns);
+  void multiply(const Product& product, const Block& block, const float* x, float* y) const;
+};
+
+Product Projection::Packed::make_product(Index rows, const Block& block, const memory::desc& weight) const {
   const memory::desc x = rows_desc(rows, in, in), y = rows_desc(rows, block.columns, out);
   const auto description = describe_product(x, weight, block.bias.get_desc(), y);
-  scratchpad_bytes = std::max(scratchpad_bytes, static_cast<Index>(description.scratchpad_desc().get_size()));
   return {dnnl::matmul(description), x, y, description.scratchpad_desc()};
 }
 
@@ -119,7 +110,8 @@ void Projection::Packed::add_block(const float* weight, Index columns) {
   block.bias = reference_to(rows_desc(1, columns, columns), bias.data<float>() + first);
   const memory::desc any({in, columns}, memory::data_type::f32, memory::format_tag::any);
   const memory::desc packed =
-      describe_product(rows_desc(kTileRows, in, in), any, block.bias.get_desc(), rows_desc(kTileRows, columns, out)).weights_desc();
+      describe_product(rows_desc(kTileRows, in, in), any, block.bias.get_desc(), rows_desc(kTileRows, columns, out))
+          .weights_desc();
   block.weight = memory(packed, cpu());
   memory plain = reference_to({memory::dims{in, columns}, memory::data_type::f32, memory::dims{1, in}}, weight);
   dnnl::stream stream(cpu());
@@ -130,14 +122,16 @@ void Projection::Packed::add_block(const float* weight, Index columns) {
   blocks.push_back(std::move(block));
 }
 
-void Projection::Packed::multiply(const Product& product, const Block& block, const float* x, float* y, Workspace& workspace) const {
-  if (workspace.scratchpad.empty()) workspace.scratchpad = Tensor::uninitialized(DType::kU8, {scratchpad_bytes});
-  product.primitive.execute(workspace.stream, {{DNNL_ARG_SRC, reference_to(product.x, x)},
-                                               {DNNL_ARG_WEIGHTS, block.weight},
-                                               {DNNL_ARG_BIAS, block.bias},
-                                               {DNNL_ARG_DST, memory(product.y, cpu(), y)},
-                                               {DNNL_ARG_SCRATCHPAD, memory(product.scratchpad, cpu(), workspace.scratchpad.data<void>())}});
-  workspace.stream.wait();
+// One product, on this thread.
+void Projection::Packed::multiply(const Product& product, const Block& block, const float* x, float* y) const {
+  float* const scratchpad = thread_scratch(product.scratchpad.get_size() / sizeof(float) + 1);
+  dnnl::stream stream(cpu());
+  product.primitive.execute(stream, {{DNNL_ARG_SRC, reference_to(product.x, x)},
+                                     {DNNL_ARG_WEIGHTS, block.weight},
+                                     {DNNL_ARG_BIAS, block.bias},
+                                     {DNNL_ARG_DST, memory(product.y, cpu(), y)},
+                                     {DNNL_ARG_SCRATCHPAD, memory(product.scratchpad, cpu(), scratchpad)}});
+  stream.wait();
 }
 
 Projection::Projection(const ConstTensorView& weight, const ConstTensorView& bias) {
@@ -154,7 +148,7 @@ Projection::Projection(const ConstTensorView& weight, const ConstTensorView& bia
       packed->add_block(rows + first * packed->in, std::min(kTileColumns, packed->out - first));
     }
   } catch (const dnnl::error& error) {
-    throw Error(concat("Projection: oneDNN: ", error.what(), " (weight ", to_string(weight.shape), ")"));
+    rethrow(error, packed->out, packed->in);
   }
   packed_ = std::move(packed);
 }
@@ -172,22 +166,25 @@ void Projection::apply(const float* x, Index rows, float* y) const {
   Tensor last_results = Tensor::uninitialized(DType::kF32, {kRowStep, packed.out});
   // Blocks outermost: consecutive items share a block of the weight.
   const Index items = static_cast<Index>(packed.blocks.size()) * tiles;
-  const int threads = threads_for(items);
-  std::vector<Workspace> workspaces(static_cast<std::size_t>(threads));
-  const OneThread one_thread;
-  parallel_for(items, threads, [&](Index item, int thread) {
+  const auto compute = [&](Index item, int) {
     const auto index = static_cast<std::size_t>(item / tiles);
     const Block& block = packed.blocks[index];
     const Index column = static_cast<Index>(index) * kTileColumns;
-    Workspace& workspace = workspaces[static_cast<std::size_t>(thread)];
     const auto multiply = [&](const Product& product, Index row) {
-      packed.multiply(product, block, x + row * packed.in, y + row * packed.out + column, workspace);
+      packed.multiply(product, block, x + row * packed.in, y + row * packed.out + column);
     };
     const Index begin = item % tiles * kTileRows, end = std::min(begin + kTileRows, whole);
     if (end - begin == kTileRows) return multiply(block.tile, begin);
     for (Index row = begin; row < end; row += kRowStep) multiply(block.step, row);
-    if (rest > 0) packed.multiply(block.step, block, last_rows.data<float>(), last_results.data<float>() + column, workspace);
-  });
+    if (rest > 0) packed.multiply(block.step, block, last_rows.data<float>(), last_results.data<float>() + column);
+  };
+  try {
+    const int threads = threads_for(items);
+    const OneThread one_thread;
+    parallel_for(items, threads, compute);
+  } catch (const dnnl::error& error) {
+    rethrow(error, packed.out, packed.in);
+  }
   std::copy_n(last_results.data<float>(), rest * packed.out, y + whole * packed.out);
 }
 

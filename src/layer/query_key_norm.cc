@@ -13,13 +13,15 @@ std::vector<float> per_head(const ConstTensorView& weight, Index num_heads, Inde
   if (weight.data == nullptr) return std::vector<float>(width, offset);
   const Tensor numbers = Tensor::converted(weight, DType::kF32);
   std::vector<float> result(width);
-  for (std::size_t i = 0; i < width; ++i) result[i] = numbers.data<float>()[i % static_cast<std::size_t>(numbers.size())] + offset;
+  for (std::size_t i = 0; i < width; ++i)
+    result[i] = numbers.data<float>()[i % static_cast<std::size_t>(numbers.size())] + offset;
   return result;
 }
 
 }  // namespace
 
-HeadNorm::HeadNorm(const QueryKeyNorm& norm, const ConstTensorView& weight, const ConstTensorView& bias, Index num_heads, Index head_dim)
+HeadNorm::HeadNorm(const QueryKeyNorm& norm, const ConstTensorView& weight, const ConstTensorView& bias, Index num_heads,
+                   Index head_dim)
     : norm_(norm),
       num_heads_(num_heads),
       head_dim_(head_dim),
@@ -41,7 +43,8 @@ void HeadNorm::apply(const TensorView& heads) const {
 void HeadNorm::normalize(float* x, Index heads, Index head_stride, std::size_t first) const {
   const auto for_each = [&](auto visit) {
     for (Index head = 0; head < heads; ++head) {
-      for (Index t = 0; t < head_dim_; ++t) visit(x[head * head_stride + t], first + static_cast<std::size_t>(head * head_dim_ + t));
+      for (Index t = 0; t < head_dim_; ++t)
+        visit(x[head * head_stride + t], first + static_cast<std::size_t>(head * head_dim_ + t));
     }
   };
   const auto count = static_cast<double>(heads * head_dim_);

@@ -11,7 +11,8 @@ namespace multihead {
 class HeadNorm {
  public:
   /// weight [head_dim], [num_heads, head_dim] or [num_heads * head_dim]; bias of the same shape, or empty.
-  HeadNorm(const QueryKeyNorm& norm, const ConstTensorView& weight, const ConstTensorView& bias, Index num_heads, Index head_dim);
+  HeadNorm(const QueryKeyNorm& norm, const ConstTensorView& weight, const ConstTensorView& bias, Index num_heads,
+           Index head_dim);
 
   /// heads [batch, num_heads, length, head_dim], f32, in place. Sums in float64, so that their order does not matter to f32.
   void apply(const TensorView& heads) const;
@@ -21,7 +22,7 @@ class HeadNorm {
 
   QueryKeyNorm norm_;
   Index num_heads_, head_dim_;
-  Index heads_together_;              ///< heads under one mean: 1, or all
+  Index heads_together_;               ///< heads under one mean: 1, or all
   std::vector<float> factor_, shift_;  ///< [num_heads, head_dim]
 };
 

@@ -1,5 +1,6 @@
-// The layer by its definitions, in float64 throughout, one plain loop after another. Shares nothing with `forward` that it could be
-// wrong together with but the argument checks, the rotary frequencies and the bucket numbers, which have tests of their own.
+// The layer by its definitions, in float64 throughout, one plain loop after another. Shares nothing with `forward` that it
+// could be wrong together with but the argument checks, the rotary frequencies and the bucket numbers, which have tests of
+// their own.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -19,7 +20,8 @@ constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 
 // [rows, columns]
 struct Matrix {
-  Matrix(Index rows, Index columns) : rows(rows), columns(columns), values(static_cast<std::size_t>(rows * columns)) {}
+  Matrix(Index num_rows, Index num_columns)
+      : rows(num_rows), columns(num_columns), values(static_cast<std::size_t>(num_rows * num_columns)) {}
   double& operator()(Index row, Index column) { return values[static_cast<std::size_t>(row * columns + column)]; }
   double operator()(Index row, Index column) const { return values[static_cast<std::size_t>(row * columns + column)]; }
 
@@ -75,7 +77,8 @@ void clip(const LayerConfig& config, Matrix& x) {
 void normalize(const LayerConfig& config, const Tensor& weight, const Tensor& bias, Matrix& x) {
   if (!config.query_key_norm) return;
   const QueryKeyNorm& norm = *config.query_key_norm;
-  const Index span = norm_spans_all_heads(weight.shape(), x.columns / config.head_dim, config.head_dim) ? x.columns : config.head_dim;
+  const Index span =
+      norm_spans_all_heads(weight.shape(), x.columns / config.head_dim, config.head_dim) ? x.columns : config.head_dim;
   for (Index i = 0; i < x.rows; ++i) {
     for (Index first = 0; first < x.columns; first += span) {
       double mean = 0, variance = 0;
@@ -142,7 +145,17 @@ class ReferenceLayer {
     if (window.right && j - row.position > *window.right) return false;
     if (!call_.options.key_lengths.empty() && j >= call_.options.key_lengths[static_cast<std::size_t>(row.batch)]) return false;
     if (call_.mask.data != nullptr && load(call_.mask, call_.mask.offset(row.batch, row.head, row.i, j)) == 0) return false;
-    return call_.bias.data == nullptr || load(call_.bias, call_.bias.offset(row.batch, row.head, row.i, j)) != kMinusInfinity;
+    return bias(row, j) != kMinusInfinity;
+  }
+
+  // What is added to the score besides ALiBi.
+  double bias(const Row& row, Index j) const {
+    double sum = call_.bias.data == nullptr ? 0.0 : load(call_.bias, call_.bias.offset(row.batch, row.head, row.i, j));
+    if (config_.relative_bias) {
+      const Index bucket = relative_bucket(*config_.relative_bias, weights_.relative_bias.shape()[0], j - row.position);
+      sum += load(weights_.relative_bias, bucket * config_.num_heads + row.head);
+    }
+    return sum;
   }
 
   double score(const Row& row, Index j, const Matrix& q, const Matrix& k) const {
@@ -150,14 +163,11 @@ class ReferenceLayer {
     const Index key_head = row.head / (config_.num_heads / config_.num_kv_heads) * config_.head_dim;
     double dot = 0;
     for (Index t = 0; t < config_.head_dim; ++t) dot += q(row.i, query_head + t) * k(j, key_head + t);
-    double score = config_.scale ? static_cast<double>(*config_.scale) * dot : dot / std::sqrt(static_cast<double>(config_.head_dim));
+    double score =
+        config_.scale ? static_cast<double>(*config_.scale) * dot : dot / std::sqrt(static_cast<double>(config_.head_dim));
     const auto cap = static_cast<double>(config_.softcap.value_or(0));
     if (cap > 0) score = cap * std::tanh(score / cap);
-    if (call_.bias.data != nullptr) score += load(call_.bias, call_.bias.offset(row.batch, row.head, row.i, j));
-    if (config_.relative_bias) {
-      const Index bucket = relative_bucket(*config_.relative_bias, weights_.relative_bias.shape()[0], j - row.position);
-      score += load(weights_.relative_bias, bucket * config_.num_heads + row.head);
-    }
+    score += bias(row, j);
     if (config_.alibi) {
       const auto slope = static_cast<double>(call_.options.alibi_slopes[static_cast<std::size_t>(row.head)]);
       score -= slope * std::abs(static_cast<double>(row.position - j));
@@ -202,8 +212,8 @@ class ReferenceLayer {
 
 }  // namespace
 
-Tensor MultiHeadAttention::reference_forward(const ConstTensorView& input, const ConstTensorView& memory, const ForwardOptions& options,
-                                             const ForwardObservation& seen) const {
+Tensor MultiHeadAttention::reference_forward(const ConstTensorView& input, const ConstTensorView& memory,
+                                             const ForwardOptions& options, const ForwardObservation& seen) const {
   return reference_forward(input, memory, memory, options, seen);
 }
 
@@ -212,8 +222,8 @@ Tensor MultiHeadAttention::reference_forward(const ConstTensorView& input, const
                                              const ForwardObservation& seen) const {
   const LayerInputs inputs{"MultiHeadAttention::reference_forward", input, key_input, value_input};
   const LayerCall call = check_call(inputs, config(), attention_options(config(), weights()), options);
-  constexpr auto kDTypes = {DType::kF32, DType::kF64};
-  const CheckedObservation checked = check_observation(inputs.function, config(), call, seen, kDTypes, kDTypes);
+  const std::initializer_list<DType> dtypes = {DType::kF32, DType::kF64};
+  const CheckedObservation checked = check_observation(inputs.function, config(), call, seen, dtypes, dtypes);
   const ReferenceLayer layer(config(), weights(), call, checked);
   Tensor output(DType::kF64, {call.batch, call.query_len, config().output_dim});
   double* out = output.data<double>();

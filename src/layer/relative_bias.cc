@@ -43,7 +43,10 @@ RelativeBiasLines::RelativeBiasLines(const RelativeBias& bias, const ConstTensor
 
 ConstTensorView RelativeBiasLines::view() const {
   const Index num_heads = lines_.shape()[0], line = lines_.shape()[1];
-  return {lines_.data<float>() + std::max<Index>(query_len_ - 1, 0), DType::kF32, {1, num_heads, query_len_, key_len_}, {0, line, -1, 1}};
+  return {lines_.data<float>() + std::max<Index>(query_len_ - 1, 0),
+          DType::kF32,
+          {1, num_heads, query_len_, key_len_},
+          {0, line, -1, 1}};
 }
 
 Tensor add_biases(const ConstTensorView& relative, const kernels::Strided<const void>& given, Index given_batch) {

@@ -24,8 +24,8 @@ class RelativeBiasLines {
   Index query_len_, key_len_;
 };
 
-/// relative + given, the one case in which a bias is expanded: f32, [given_batch, num_heads, query_len, key_len], where given_batch
-/// is 1 when `given` does not depend on the batch entry. relative is [1, num_heads, query_len, key_len].
+/// relative + given, the one case in which a bias is expanded: f32, [given_batch, num_heads, query_len, key_len], where
+/// given_batch is 1 when `given` does not depend on the batch entry. relative is [1, num_heads, query_len, key_len].
 Tensor add_biases(const ConstTensorView& relative, const kernels::Strided<const void>& given, Index given_batch);
 
 }  // namespace multihead

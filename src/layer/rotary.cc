@@ -17,8 +17,8 @@ void apply(const LinearRotaryScaling& scaling, const Rotary&, RotaryFrequencies&
   for (double& frequency : result.frequencies) frequency /= scaling.factor;
 }
 
-// By wavelength 2 pi / f, measured in turns within the original context: fewer than low_freq_factor turns are stretched, more than
-// high_freq_factor kept, in between a blend that meets both ends.
+// By wavelength 2 pi / f, measured in turns within the original context: fewer than low_freq_factor turns are stretched, more
+// than high_freq_factor kept, in between a blend that meets both ends.
 void apply(const Llama3RotaryScaling& scaling, const Rotary&, RotaryFrequencies& result) {
   for (double& frequency : result.frequencies) {
     const double turns = scaling.original_max_positions * frequency / (2 * pi);
@@ -76,7 +76,8 @@ Turns turns_of(const RotaryFrequencies& rotation, Index first_position, Index le
 RotaryFrequencies rotary_frequencies(const Rotary& rotary) {
   RotaryFrequencies result;
   for (Index j = 0; j < rotary.rotary_dim / 2; ++j) {
-    result.frequencies.push_back(std::pow(rotary.theta, -2.0 * static_cast<double>(j) / static_cast<double>(rotary.rotary_dim)));
+    result.frequencies.push_back(
+        std::pow(rotary.theta, -2.0 * static_cast<double>(j) / static_cast<double>(rotary.rotary_dim)));
   }
   std::visit([&](const auto& scaling) { apply(scaling, rotary, result); }, rotary.scaling);
   return result;

@@ -25,8 +25,8 @@ inline RotaryPair rotary_pair(const Rotary& rotary, Index j) {
   return {j, j + rotary.rotary_dim / 2};
 }
 
-/// Turns heads [batch, num_heads, length, head_dim] (f32) in place; row t stands at position first_position + t. Angles are taken
-/// in float64, so that a position of a million is as exact as position 1, and their cosines and sines rounded to f32.
+/// Turns heads [batch, num_heads, length, head_dim] (f32) in place; row t stands at position first_position + t. Angles are
+/// taken in float64, so that a position of a million is as exact as position 1, and their cosines and sines rounded to f32.
 /// Cost: length * rotary_dim / 2 sines and cosines, kept for the call in length * rotary_dim floats, and 6 operations a pair.
 void rotate(const Rotary& rotary, Index first_position, const TensorView& heads);
 

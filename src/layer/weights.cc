@@ -8,13 +8,15 @@ namespace {
 constexpr const char* kFunction = "MultiHeadAttention";
 
 void check_dtype(const char* name, const Tensor& weight) {
-  require(is_attention_dtype(weight.dtype()), kFunction, ": ", name, ": expected f32, f16 or bf16; found ", name_of(weight.dtype()));
+  require(is_attention_dtype(weight.dtype()), kFunction, ": ", name, ": expected f32, f16 or bf16; found ",
+          name_of(weight.dtype()));
 }
 
 // A weight that has to be there.
 void check_shape(const char* name, const Tensor& weight, const Dims& expected) {
   require(!weight.empty(), kFunction, ": ", name, ": expected ", to_string(expected), "; found none");
-  require(weight.shape() == expected, kFunction, ": ", name, ": expected ", to_string(expected), "; found ", to_string(weight.shape()));
+  require(weight.shape() == expected, kFunction, ": ", name, ": expected ", to_string(expected), "; found ",
+          to_string(weight.shape()));
   check_dtype(name, weight);
 }
 
@@ -31,8 +33,8 @@ void check_absent(const char* name, const Tensor& weight, const char* option) {
 
 void check_norm(const char* name, const Tensor& weight, Index heads, Index head_dim) {
   const Dims shared{head_dim}, own{heads, head_dim}, whole{heads * head_dim};
-  require(!weight.empty(), kFunction, ": ", name, ": expected ", to_string(shared), ", ", to_string(own), " or ", to_string(whole),
-          "; found none");
+  require(!weight.empty(), kFunction, ": ", name, ": expected ", to_string(shared), ", ", to_string(own), " or ",
+          to_string(whole), "; found none");
   require(weight.shape() == shared || weight.shape() == own || weight.shape() == whole, kFunction, ": ", name, ": expected ",
           to_string(shared), ", ", to_string(own), " or ", to_string(whole), "; found ", to_string(weight.shape()));
   check_dtype(name, weight);
@@ -58,14 +60,16 @@ void check_norms(const LayerConfig& config, const LayerWeights& weights) {
 void check_relative_bias(const LayerConfig& config, const Tensor& table) {
   if (!config.relative_bias) return check_absent("relative_bias", table, "relative_bias");
   require(!table.empty() && table.rank() == 2 && table.shape()[1] == config.num_heads, kFunction,
-          ": relative_bias: expected [buckets, ", config.num_heads, "]; found ", table.empty() ? "none" : to_string(table.shape()));
+          ": relative_bias: expected [buckets, ", config.num_heads, "]; found ",
+          table.empty() ? "none" : to_string(table.shape()));
   check_dtype("relative_bias", table);
   const Index buckets = table.shape()[0], sides = config.relative_bias->bidirectional ? 2 : 1;
   // Each side needs one bucket of its own and one beyond, and the logarithm's base to exceed 1.
   require(buckets % sides == 0 && buckets / sides >= 2, kFunction, ": relative_bias: expected ",
           sides == 2 ? "an even number of buckets, at least 4" : "at least 2 buckets", "; found ", to_string(table.shape()));
-  require(config.relative_bias->max_distance > buckets / sides / 2, kFunction, ": relative_bias: expected max_distance beyond the ",
-          buckets / sides / 2, " distances with a bucket of their own; got ", config.relative_bias->max_distance);
+  require(config.relative_bias->max_distance > buckets / sides / 2, kFunction,
+          ": relative_bias: expected max_distance beyond the ", buckets / sides / 2,
+          " distances with a bucket of their own; got ", config.relative_bias->max_distance);
 }
 
 std::vector<float> numbers_of(const Tensor& weight) {
@@ -104,7 +108,8 @@ AttentionOptions attention_options(const LayerConfig& config, const LayerWeights
   options.causal = config.causal;
   options.window = config.window;
   options.sinks = numbers_of(weights.sinks);
-  if (config.alibi) options.alibi_slopes = weights.alibi_slopes.empty() ? alibi_slopes(config.num_heads) : numbers_of(weights.alibi_slopes);
+  if (config.alibi)
+    options.alibi_slopes = weights.alibi_slopes.empty() ? alibi_slopes(config.num_heads) : numbers_of(weights.alibi_slopes);
   return options;
 }
 
