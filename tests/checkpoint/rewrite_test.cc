@@ -1,5 +1,5 @@
-// The same attention layers under every family's names and layout give the same results through every loader: those of the layer
-// that is written beside and, where the family can express the whole model, the model's own.
+// The same attention layers under every family's names and layout give the same results through every loader: those of the
+// layer that is written beside and, where the family can express the whole model, the model's own.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -69,9 +69,14 @@ std::optional<Model> stories_model() {
 
 std::string config_text(const Rewriting& rewriting, const Model& model) {
   const Shape& s = model.shape;
-  const Index kv_heads = rewriting.heads == Heads::kGrouped ? s.num_kv_heads : rewriting.heads == Heads::kExpanded ? s.num_heads : 1;
+  const Index kv_heads = rewriting.heads == Heads::kGrouped    ? s.num_kv_heads
+                         : rewriting.heads == Heads::kExpanded ? s.num_heads
+                                                               : 1;
   std::string text = rewriting.config;
-  const std::pair<const char*, Index> numbers[] = {{"$H", s.num_heads}, {"$G", kv_heads}, {"$D", s.head_dim}, {"$E", s.model_dim},
+  const std::pair<const char*, Index> numbers[] = {{"$H", s.num_heads},
+                                                   {"$G", kv_heads},
+                                                   {"$D", s.head_dim},
+                                                   {"$E", s.model_dim},
                                                    {"$L", static_cast<Index>(model.layers.size())}};
   for (const auto& [name, number] : numbers) text = replaced(text, name, std::to_string(number));
   return text;
@@ -103,7 +108,9 @@ void check(const Rewriting& rewriting, const Model& model, bool with_biases) {
     const Tensor output = rewriting.cross ? layer.forward(input, memory) : layer.forward(input);
     const Tensor right = rewriting.cross ? expected[i].forward(input, memory) : expected[i].forward(input);
     EXPECT_LE(max_difference(output, right), kTolerance);
-    if (rewriting.is_pure() && !with_biases) EXPECT_LE(max_difference(output, model.outputs[i]), kTolerance);
+    if (rewriting.is_pure() && !with_biases) {
+      EXPECT_LE(max_difference(output, model.outputs[i]), kTolerance);
+    }
   }
 }
 
@@ -119,7 +126,32 @@ TEST_P(RewriteTest, GivesTheSameResult) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, RewriteTest, ::testing::ValuesIn(rewritings()), [](const auto& info) { return info.param.label; });
+// Every value of config.json replaced by ones that nobody meant: the loader gives a layer or an error of its own.
+TEST_P(RewriteTest, SurvivesHostileSettings) {
+  const Rewriting& rewriting = GetParam();
+  static const Model random = random_model();
+  NamedTensors tensors;
+  LayerRewriter(rewriting, random.shape, 0).write(random.layers[0], true, tensors);
+  const CheckpointFolder folder(tensors);
+  const std::string config = config_text(rewriting, random);
+  const std::string end_of_key = "\": ";
+  for (std::size_t at = config.find(end_of_key); at != std::string::npos; at = config.find(end_of_key, at + 1)) {
+    const std::size_t begin = at + end_of_key.size(), end = config.find_first_of(",}]", begin);
+    for (const std::string value :
+         {"null", "0", "-1", "3", "1e308", "2147483648", "9223372036854775807", "true", "[]", "{}", "\"\""}) {
+      write_file(folder / "config.json", config.substr(0, begin) + value + config.substr(end));
+      try {
+        folder.open().load(0);
+      } catch (const Error&) {
+      } catch (const std::exception& error) {
+        ADD_FAILURE() << config.substr(0, begin) << value << " …: " << error.what();
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, RewriteTest, ::testing::ValuesIn(rewritings()),
+                         [](const auto& row) { return row.param.label; });
 
 TEST(StoriesTest, EveryLayerGivesTheReferenceOutput) {
   const std::optional<Model> stories = stories_model();

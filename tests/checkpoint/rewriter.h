@@ -31,7 +31,8 @@ inline Index fused_row(Layout layout, const Shape& s, int part, Index head, Inde
     case Layout::kTriplePerHead:
       return (head * 3 + part) * size + d;
     case Layout::kGroups:
-      return part == 0 ? (head / group * (group + 2) + head % group) * size + d : (head * (group + 2) + group + part - 1) * size + d;
+      return part == 0 ? (head / group * (group + 2) + head % group) * size + d
+                       : (head * (group + 2) + group + part - 1) * size + d;
     case Layout::kFourShards: {  // each: its quarter of the queries, of the values, of the keys
       const Index local = h / 4, place = part == 0 ? 0 : part == 2 ? 1 : 2;
       return (head / local * 3 + place) * local * size + head % local * size + d;
@@ -54,16 +55,16 @@ struct Draft {
 };
 
 struct Rewriting {
-  std::string label;
-  std::string family;
-  std::string config;              ///< config.json; $H $G $D $E $L stand for the model's numbers
-  std::string block;               ///< path, {} = the layer's number
-  std::vector<std::string> names;  ///< weights: query, key, value, output; or fused, output
+  std::string label = {};
+  std::string family = {};
+  std::string config = {};              ///< config.json; $H $G $D $E $L stand for the model's numbers
+  std::string block = {};               ///< path, {} = the layer's number
+  std::vector<std::string> names = {};  ///< weights: query, key, value, output; or fused, output
   Layout layout = Layout::kSeparate;
   bool transposed = false;
   Heads heads = Heads::kGrouped;
   std::optional<RotaryPairing> rotary = {};
-  std::string biases = "";         ///< which of q, k, v, o the family can have
+  std::string biases = "";  ///< which of q, k, v, o the family can have
   bool causal = true;
   bool cross = false;
   std::function<void(const Draft&)> extra = {};
@@ -90,7 +91,8 @@ inline Tensor rows_taken(const Tensor& from, Index count, const std::function<In
 /// Rows of kv heads for another number of them.
 inline Tensor kv_heads_of(const Tensor& rows, const Shape& from, const Shape& to) {
   const Index each = to.num_kv_heads == 1 ? 1 : to.num_kv_heads / from.num_kv_heads;
-  return rows_taken(rows, to.num_kv_heads * to.head_dim, [&](Index r) { return r / to.head_dim / each * to.head_dim + r % to.head_dim; });
+  return rows_taken(rows, to.num_kv_heads * to.head_dim,
+                    [&](Index r) { return r / to.head_dim / each * to.head_dim + r % to.head_dim; });
 }
 
 /// Half-split rows of query or key as an interleaved family holds them: pairs (j, j + D/2) side by side.
@@ -107,7 +109,11 @@ inline Tensor transposed_copy(const Tensor& matrix) { return Tensor::copy_of(mat
 class LayerRewriter {
  public:
   LayerRewriter(const Rewriting& rewriting, const Shape& shape, Index layer)
-      : rewriting_(rewriting), from_(shape), to_(shape), layer_(layer), block_(replaced(rewriting.block, "{}", std::to_string(layer))) {
+      : rewriting_(rewriting),
+        from_(shape),
+        to_(shape),
+        layer_(layer),
+        block_(replaced(rewriting.block, "{}", std::to_string(layer))) {
     if (rewriting.heads == Heads::kExpanded) to_.num_kv_heads = to_.num_heads;
     if (rewriting.heads == Heads::kSingle) to_.num_kv_heads = 1;
   }
@@ -193,7 +199,8 @@ class LayerRewriter {
     const auto& names = rewriting_.names;
     put(tensors, names[0], fused(weights.query_weight, weights.key_weight, weights.value_weight));
     put(tensors, names[1], weights.output_weight);
-    if (!weights.query_bias.empty()) put(tensors, bias_name(names[0]), fused(weights.query_bias, weights.key_bias, weights.value_bias));
+    if (!weights.query_bias.empty())
+      put(tensors, bias_name(names[0]), fused(weights.query_bias, weights.key_bias, weights.value_bias));
     put(tensors, bias_name(names[1]), weights.output_bias);
   }
 

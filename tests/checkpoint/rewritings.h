@@ -16,7 +16,8 @@ inline const std::vector<std::string> kOutProjNames = {"q_proj.weight", "k_proj.
 inline const char* const kLlamaBlock = "model.layers.{}.self_attn";
 
 inline std::string llama_config(const std::string& type, const std::string& more = "") {
-  return R"({"model_type": ")" + type + R"(", "num_attention_heads": $H, "num_key_value_heads": $G, "head_dim": $D)" + more + "}";
+  return R"({"model_type": ")" + type + R"(", "num_attention_heads": $H, "num_key_value_heads": $G, "head_dim": $D)" + more +
+         "}";
 }
 
 inline Rewriting llama_like(const std::string& family, const std::string& more_config = "") {
@@ -46,7 +47,8 @@ inline void add_sinks_and_yarn(const Draft& draft) {
   draft.weights.sinks = random_tensor({draft.config.num_heads}, static_cast<unsigned>(70 + draft.layer));
   draft.add("sinks", draft.weights.sinks);
   draft.config.rotary->theta = 150000;
-  draft.config.rotary->scaling = YarnRotaryScaling{.factor = 32, .original_max_positions = 4096, .truncate = false, .attention_factor = {}};
+  draft.config.rotary->scaling =
+      YarnRotaryScaling{.factor = 32, .original_max_positions = 4096, .truncate = false, .attention_factor = {}};
   if (draft.layer % 2 == 0) draft.config.window = last_keys(9);
 }
 
@@ -218,15 +220,16 @@ inline void add_decoders(std::vector<Rewriting>& table) {
   table.back().label = "bigcode_multi_head";
   table.back().layout = Layout::kTriplePerHead;
   table.back().heads = Heads::kExpanded;
-  table.push_back({.label = "gpt_neox",
-                   .family = "gpt_neox",
-                   .config = R"({"model_type": "gpt_neox", "num_attention_heads": $H, "rotary_pct": 1.0, "rotary_emb_base": 10000})",
-                   .block = "gpt_neox.layers.{}.attention",
-                   .names = {"query_key_value.weight", "dense.weight"},
-                   .layout = Layout::kTriplePerHead,
-                   .heads = Heads::kExpanded,
-                   .rotary = kHalfSplit,
-                   .biases = "qkvo"});
+  table.push_back(
+      {.label = "gpt_neox",
+       .family = "gpt_neox",
+       .config = R"({"model_type": "gpt_neox", "num_attention_heads": $H, "rotary_pct": 1.0, "rotary_emb_base": 10000})",
+       .block = "gpt_neox.layers.{}.attention",
+       .names = {"query_key_value.weight", "dense.weight"},
+       .layout = Layout::kTriplePerHead,
+       .heads = Heads::kExpanded,
+       .rotary = kHalfSplit,
+       .biases = "qkvo"});
   table.push_back({.label = "gptj",
                    .family = "gptj",
                    .config = R"({"model_type": "gptj", "n_head": $H, "rotary_dim": $D})",
@@ -324,10 +327,18 @@ inline void add_encoder_decoders(std::vector<Rewriting>& table) {
                                            "model.decoder.layers.{}.encoder_attn"};
   const std::string stack_heads = R"(, "encoder_attention_heads": $H, "decoder_attention_heads": $H})";
   add_stacks(table,
-             {.label = "bart", .family = "bart", .config = R"({"model_type": "bart")" + stack_heads, .names = kOutProjNames, .biases = "qkvo"},
+             {.label = "bart",
+              .family = "bart",
+              .config = R"({"model_type": "bart")" + stack_heads,
+              .names = kOutProjNames,
+              .biases = "qkvo"},
              layers);
   add_stacks(table,
-             {.label = "whisper", .family = "whisper", .config = R"({"model_type": "whisper")" + stack_heads, .names = kOutProjNames, .biases = "qvo"},
+             {.label = "whisper",
+              .family = "whisper",
+              .config = R"({"model_type": "whisper")" + stack_heads,
+              .names = kOutProjNames,
+              .biases = "qvo"},
              layers);
   add_stacks(table,
              {.label = "whisper_openai",
@@ -349,7 +360,8 @@ inline void add_encoder_decoders(std::vector<Rewriting>& table) {
   table[t5 + 2].extra = add_t5_cross;
 }
 
-inline Rewriting encoder(const std::string& label, const std::string& family, const std::string& block, const std::vector<std::string>& names) {
+inline Rewriting encoder(const std::string& label, const std::string& family, const std::string& block,
+                         const std::vector<std::string>& names) {
   return {.label = label,
           .family = family,
           .config = R"({"num_attention_heads": $H, "num_hidden_layers": 1})",
@@ -377,7 +389,8 @@ inline void add_encoders(std::vector<Rewriting>& table) {
   table.back().config = R"({"model_type": "distilbert", "n_heads": $H, "dim": $E})";
   table.push_back(encoder("albert", "albert", "albert.encoder.albert_layer_groups.{}.albert_layers.0.attention",
                           {"query.weight", "key.weight", "value.weight", "dense.weight"}));
-  table.back().config = R"({"model_type": "albert", "num_attention_heads": $H, "num_hidden_layers": $L, "num_hidden_groups": $L})";
+  table.back().config =
+      R"({"model_type": "albert", "num_attention_heads": $H, "num_hidden_layers": $L, "num_hidden_groups": $L})";
   table.push_back(encoder("vit", "vit", "vit.encoder.layer.{}.attention",
                           {"attention.query.weight", "attention.key.weight", "attention.value.weight", "output.dense.weight"}));
   table.push_back(encoder("timm", "timm_vit", "blocks.{}.attn", {"qkv.weight", "proj.weight"}));
