@@ -50,7 +50,6 @@ struct BlockContext {
   float* addends;      // [kKeyBlock, panel]: bias and mask, -inf where not visible
   float* keys;         // [kKeyBlock, head_dim] copied
   float* values;       // [kKeyBlock, value_dim] copied
-  float* row;          // one row of Q or O
 };
 
 HWY_INLINE SoftmaxState carve_state(float*& at, Index padded, Index value_dim) {
@@ -65,13 +64,13 @@ inline Index context_floats(const AttentionProblem& problem, Index lanes) {
   const Index padded = round_up(lanes, kN);
   const Index dims = problem.head_dim + problem.value_dim;
   return padded * problem.head_dim + 2 * state_floats(padded, problem.value_dim) + 2 * kKeyBlock * kPanelLanes +
-         round_up(kKeyBlock * dims, 16) + round_up(std::max(problem.head_dim, problem.value_dim), 16) + 64;
+         round_up(kKeyBlock * dims, 16);
 }
 
 HWY_INLINE BlockContext make_context(const AttentionProblem& problem, const Block& block, float* workspace) {
   const Index lanes = block.lane_end - block.lane_begin;
   const Index padded = round_up(lanes, kN);
-  BlockContext context{problem, block, lanes, padded, workspace, {}, {}, nullptr, nullptr, nullptr, nullptr, nullptr};
+  BlockContext context{problem, block, lanes, padded, workspace, {}, {}, nullptr, nullptr, nullptr, nullptr};
   float* at = workspace + padded * problem.head_dim;
   context.state = carve_state(at, padded, problem.value_dim);
   context.total = carve_state(at, padded, problem.value_dim);
@@ -79,7 +78,6 @@ HWY_INLINE BlockContext make_context(const AttentionProblem& problem, const Bloc
   context.addends = context.scores + kKeyBlock * kPanelLanes;
   context.keys = context.addends + kKeyBlock * kPanelLanes;
   context.values = context.keys + kKeyBlock * problem.head_dim;
-  context.row = context.values + kKeyBlock * problem.value_dim;
   return context;
 }
 
@@ -96,23 +94,29 @@ HWY_INLINE Lane lane_at(const BlockContext& c, Index lane) {
           c.block.sequence->query_offset + query};
 }
 
-// Packs the block's queries panel by panel as [head_dim, panel width], scale folded in. In double, because a scale rounded to
-// f32 would bend all scores the same way, which softmax amplifies where rounding each product does not.
+// Packs the block's queries panel by panel as [head_dim, panel width], scale folded in: with a scale rounded to f32 all scores
+// would be off by the same factor, which softmax turns into an error that rounding each product does not make.
 HWY_INLINE void pack_queries(const BlockContext& c) {
   const AttentionProblem& problem = c.problem;
+  const Index dim = problem.head_dim;
   const double factor = problem.softcap > 0 ? problem.scale / problem.softcap : problem.scale * kLog2E;
   for (Index first = 0; first < c.padded; first += kPanelLanes) {
     const Index width = std::min(kPanelLanes, c.padded - first);
-    float* panel = c.packed_query + first * problem.head_dim;
-    for (Index l = 0; l < width; ++l) {
-      if (first + l >= c.lanes) {
-        for (Index t = 0; t < problem.head_dim; ++t) panel[t * width + l] = 0;
-        continue;
+    float* panel = c.packed_query + first * dim;
+    for (Index l = 0; l < width; l += 4) {
+      const Index rows = std::min<Index>(4, width - l);
+      for (Index r = 0; r < rows; ++r) {
+        float* row = c.keys + r * dim;  // not in use yet
+        if (first + l + r < c.lanes) {
+          const Lane lane = lane_at(c, first + l + r);
+          load_row(problem.query.data, problem.query.dtype, problem.query.offset(c.block.sequence->batch, lane.head, lane.row, 0),
+                   problem.query.strides[3], dim, row);
+          multiply_row(row, dim, factor);
+        } else {
+          std::fill_n(row, dim, 0.0f);
+        }
       }
-      const Lane lane = lane_at(c, first + l);
-      load_row(problem.query.data, problem.query.dtype, problem.query.offset(c.block.sequence->batch, lane.head, lane.row, 0),
-               problem.query.strides[3], problem.head_dim, c.row);
-      for (Index t = 0; t < problem.head_dim; ++t) panel[t * width + l] = static_cast<float>(static_cast<double>(c.row[t]) * factor);
+      transpose_rows(c.keys, dim, rows, dim, panel + l, width);
     }
   }
 }
@@ -370,14 +374,15 @@ HWY_INLINE void finish(const BlockContext& c, const SoftmaxState& state) {
       hn::Store(maximum, kTag, state.maximum + first + v);
       hn::Store(sum, kTag, state.sum + first + v);
     }
+    // From [value_dim, panel width] to rows, in the room of the copied values, which are no longer needed.
     const float* panel = state.output + first * problem.value_dim;
+    for (Index t = 0; t < problem.value_dim; t += 4) {
+      transpose_rows(panel + t * kWidth, kWidth, std::min<Index>(4, problem.value_dim - t), kWidth, c.values + t, problem.value_dim);
+    }
     for (Index l = 0; l < std::min(kWidth, c.lanes - first); ++l) {
       const Lane lane = lane_at(c, first + l);
-      const Index out = problem.output.offset(batch, lane.head, lane.row, 0);
-      for (Index t = 0; t < problem.value_dim; ++t) {
-        // + 0 makes of -0 a 0: the one trace that a different cut of the keys could leave.
-        store_element(problem.output, out + t * problem.output.strides[3], panel[t * kWidth + l] * factor[l] + 0.0f);
-      }
+      store_row(c.values + l * problem.value_dim, problem.value_dim, factor[l], problem.output,
+                problem.output.offset(batch, lane.head, lane.row, 0));
       if (problem.lse.data != nullptr) {
         const double lse = (static_cast<double>(state.maximum[first + l]) + std::log2(static_cast<double>(state.sum[first + l]))) / kLog2E;
         problem.lse.data[problem.lse.offset(batch, lane.head, lane.row, 0)] = static_cast<float>(lse);
