@@ -111,35 +111,36 @@ class Stored {
   TensorView view_;
 };
 
-/// A dense copy that ends exactly where an unreadable page begins, or begins exactly where one ends.
-class PageGuarded {
+/// Memory between two pages that cannot be read.
+class GuardedMemory {
  public:
   enum class Side { kBehind, kBefore };
 
-  explicit PageGuarded(const ConstTensorView& values, Side side = Side::kBehind) {
-    const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-    const std::size_t bytes = static_cast<std::size_t>(values.size()) * size_of(values.dtype);
-    const std::size_t readable = (bytes + page - 1) / page * page;
-    mapped_ = readable + 2 * page;
-    memory_ = mmap(nullptr, mapped_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory_ == MAP_FAILED) throw std::bad_alloc();
-    auto* first = static_cast<unsigned char*>(memory_) + page;
-    if (readable > 0 && mprotect(first, readable, PROT_READ | PROT_WRITE) != 0) throw std::bad_alloc();
-    unsigned char* data = side == Side::kBehind ? first + (readable - bytes) : first;
-    const Tensor dense = Tensor::copy_of(values);
-    if (bytes > 0) std::memcpy(data, dense.data<unsigned char>(), bytes);
-    view_ = TensorView(data, values.dtype, values.shape);
+  explicit GuardedMemory(std::size_t capacity) : page_(static_cast<std::size_t>(sysconf(_SC_PAGESIZE))) {
+    capacity_ = (capacity + page_ - 1) / page_ * page_;
+    memory_ = mmap(nullptr, capacity_ + 2 * page_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory_ == MAP_FAILED || mprotect(first(), capacity_, PROT_READ | PROT_WRITE) != 0) throw std::bad_alloc();
   }
-  PageGuarded(const PageGuarded&) = delete;
-  PageGuarded& operator=(const PageGuarded&) = delete;
-  ~PageGuarded() { munmap(memory_, mapped_); }
+  GuardedMemory(const GuardedMemory&) = delete;
+  GuardedMemory& operator=(const GuardedMemory&) = delete;
+  ~GuardedMemory() { munmap(memory_, capacity_ + 2 * page_); }
 
-  const TensorView& view() const { return view_; }
+  /// A dense copy of the values (at most the capacity) that ends where the page behind begins, or begins where the page before
+  /// ends. Replaces what was placed earlier.
+  TensorView place(const ConstTensorView& values, Side side = Side::kBehind) {
+    const Tensor dense = Tensor::copy_of(values);
+    const std::size_t bytes = static_cast<std::size_t>(values.size()) * size_of(values.dtype);
+    std::memset(first(), 0xFF, capacity_);
+    unsigned char* data = side == Side::kBehind ? first() + (capacity_ - bytes) : first();
+    if (bytes > 0) std::memcpy(data, dense.data<unsigned char>(), bytes);
+    return {data, values.dtype, values.shape};
+  }
 
  private:
+  unsigned char* first() const { return static_cast<unsigned char*>(memory_) + page_; }
+
+  std::size_t page_, capacity_ = 0;
   void* memory_ = nullptr;
-  std::size_t mapped_ = 0;
-  TensorView view_;
 };
 
 }  // namespace multihead::test

@@ -64,16 +64,18 @@ Dims::Dims(std::span<const Index> values) {
   std::copy(values.begin(), values.end(), values_.begin());
 }
 
+// Called in loops: the text of an error is built only when there is one.
 Index Dims::product() const {
   Index product = 1;
   bool empty = false;
   for (const Index extent : *this) {
-    require(extent >= 0, "shape ", to_string(*this), ": expected no negative extent; got ", extent);
+    if (extent < 0) throw InvalidArgument(concat("shape ", to_string(*this), ": expected no negative extent; got ", extent));
     empty = empty || extent == 0;
   }
   if (empty) return 0;
   for (const Index extent : *this) {
-    require(!__builtin_mul_overflow(product, extent, &product), "shape ", to_string(*this), " has more elements than 63 bits count");
+    if (!__builtin_mul_overflow(product, extent, &product)) continue;
+    throw InvalidArgument(concat("shape ", to_string(*this), " has more elements than 63 bits count"));
   }
   return product;
 }
