@@ -92,13 +92,17 @@ class Visibility {
     return offset + (i - span.query_begin) - (j - span.key_begin);
   }
 
-  /// An element of a mask or bias of rank 1, 2 or 4.
-  static double broadcast_element(const ConstTensorView& view, const std::array<Index, 4>& at) {
+  /// Where a mask or bias of rank 1, 2 or 4 has the element for [batch, head, query, key].
+  static Index broadcast_offset(const ConstTensorView& view, const std::array<Index, 4>& at) {
     Index offset = 0;
     for (int axis = 0; axis < view.rank(); ++axis) {
       if (view.shape[axis] != 1) offset += at[static_cast<std::size_t>(4 - view.rank() + axis)] * view.strides[axis];
     }
-    return load_as_double(view, offset);
+    return offset;
+  }
+
+  static double broadcast_element(const ConstTensorView& view, const std::array<Index, 4>& at) {
+    return load_as_double(view, broadcast_offset(view, at));
   }
 
  private:

@@ -26,8 +26,7 @@ TEST(AttentionCases, O20NothingIsReadBeyondTheKeys) {
       const TensorView key = key_memory.place(problem.inputs.key, side), value = value_memory.place(problem.inputs.value, side);
       const Exact exact = exact_of(problem);
       for_each_target([&] {
-        ASSERT_TRUE(within_contract(exact, run(query, key, value, problem.options, problem.output_dtype)))
-            << to_string(shape);
+        ASSERT_TRUE(within_contract(exact, run(query, key, value, problem.options, problem.output_dtype))) << to_string(shape);
       });
     }
   }
