@@ -168,7 +168,7 @@ struct Exact {
 
 namespace detail {
 
-inline double norm_of_row(const Tensor& rows, Index row, Index width) {
+inline double norm_of_row(const ConstTensorView& rows, Index row, Index width) {
   double sum = 0;
   for (Index t = 0; t < width; ++t) {
     const double x = load_as_double(rows, row * width + t);
@@ -183,17 +183,20 @@ inline std::vector<double> growth_of(const Problem& problem, const Visibility& s
   const AttentionOptions& options = problem.options;
   const double scale =
       std::abs(options.scale ? static_cast<double>(*options.scale) : 1 / std::sqrt(static_cast<double>(s.head_dim)));
+  const ConstTensorView queries = problem.inputs.query, keys = problem.inputs.key;
   std::vector<double> growth;
   for (Index b = 0; b < s.batch; ++b) {
     for (Index h = 0; h < s.heads; ++h) {
+      const auto head = static_cast<std::size_t>(h);
       const Index first_key = (b * s.kv_heads + h / (s.heads / s.kv_heads)) * s.key_len;
       std::vector<double> key_norms;
-      for (Index j = 0; j < s.key_len; ++j) key_norms.push_back(norm_of_row(problem.inputs.key, first_key + j, s.head_dim));
-      const double slope =
-          options.alibi_slopes.empty() ? 0 : std::abs(static_cast<double>(options.alibi_slopes[static_cast<std::size_t>(h)]));
+      for (Index j = 0; j < s.key_len; ++j) key_norms.push_back(norm_of_row(keys, first_key + j, s.head_dim));
+      const double slope = options.alibi_slopes.empty() ? 0 : std::abs(static_cast<double>(options.alibi_slopes[head]));
+      const double sink =
+          options.sinks.empty() || options.sinks[head] == -HUGE_VALF ? 0 : std::abs(static_cast<double>(options.sinks[head]));
       for (Index i = 0; i < s.query_len; ++i) {
-        const double query_norm = norm_of_row(problem.inputs.query, (b * s.heads + h) * s.query_len + i, s.head_dim);
-        double largest = 0;
+        const double query_norm = norm_of_row(queries, (b * s.heads + h) * s.query_len + i, s.head_dim);
+        double largest = sink;
         for (Index j = 0; j < s.key_len; ++j) {
           if (!sees(b, h, i, j)) continue;
           double size = scale * query_norm * key_norms[static_cast<std::size_t>(j)];
@@ -213,8 +216,8 @@ inline std::vector<double> growth_of(const Problem& problem, const Visibility& s
 /// One run of the reference on [value, |value|] gives the output and its magnitude.
 inline Exact exact_of(const Problem& problem, const Visibility& sees) {
   const Shape& s = problem.shape;
-  const Tensor& value = problem.inputs.value;
-  const Tensor both = filled(value.dtype(), {s.batch, s.kv_heads, s.key_len, 2 * s.value_dim}, [&](Index n) {
+  const ConstTensorView value = problem.inputs.value;
+  const Tensor both = filled(value.dtype, {s.batch, s.kv_heads, s.key_len, 2 * s.value_dim}, [&](Index n) {
     const Index row = n / (2 * s.value_dim), t = n % (2 * s.value_dim);
     const double x = load_as_double(value, row * s.value_dim + t % s.value_dim);
     return t < s.value_dim ? x : std::abs(x);
@@ -232,33 +235,35 @@ inline Exact exact_of(const Problem& problem, const Visibility& sees) {
 inline Exact exact_of(const Problem& problem) { return exact_of(problem, Visibility(problem)); }
 
 /// Holds a row of width `width` to its bounds; NaN and infinities must be where the exact result has them.
-inline ::testing::AssertionResult row_within(const Exact& exact, const Tensor& output, Index row, Index width) {
-  const Accuracy bound = accuracy_of("output", output.dtype());
+inline ::testing::AssertionResult row_within(const Exact& exact, const ConstTensorView& output, Index row, Index width) {
+  const Accuracy bound = accuracy_of("output", output.dtype);
+  const double* exact_row = exact.output.data<double>() + row * width;
+  const double* magnitudes = exact.magnitude.data<double>() + row * width;
   double error = 0, magnitude = 0;
   for (Index t = 0; t < width; ++t) {
-    const Index n = row * width + t;
-    const double got = load_as_double(output, n), want = load_as_double(exact.output, n);
+    const double got = load_as_double(output, row * width + t), want = exact_row[t];
     if (!std::isfinite(want) || !std::isfinite(got)) {
       if (got == want || (std::isnan(got) && std::isnan(want))) continue;
       return ::testing::AssertionFailure() << "row " << row << ", column " << t << ": " << got << ", exact " << want;
     }
     error += (got - want) * (got - want);
-    magnitude += std::pow(load_as_double(exact.magnitude, n), 2);
+    magnitude += magnitudes[t] * magnitudes[t];
   }
   const double growth = exact.growth[static_cast<std::size_t>(row)];
   const double allowed =
       growth * bound.relative_frobenius * std::sqrt(magnitude) + bound.absolute * std::sqrt(static_cast<double>(width));
   if (std::sqrt(error) <= allowed) return ::testing::AssertionSuccess();
-  return ::testing::AssertionFailure() << "row " << row << " of " << name_of(output.dtype()) << " output is off by "
+  return ::testing::AssertionFailure() << "row " << row << " of " << name_of(output.dtype) << " output is off by "
                                        << std::sqrt(error) << " in norm; allowed " << allowed << " (growth " << growth << ")";
 }
 
 inline ::testing::AssertionResult within_contract(const Exact& exact, const Result& result) {
   if (!(result.output.shape() == exact.output.shape())) return ::testing::AssertionFailure() << "shapes differ";
-  const Index rows = exact.lse.size(), width = exact.output.shape()[3];
+  const ConstTensorView output = result.output, lse = result.lse;
+  const Index rows = exact.lse.size(), width = output.shape[3];
   for (Index row = 0; row < rows; ++row) {
-    if (const auto verdict = row_within(exact, result.output, row, width); !verdict) return verdict;
-    const double got = load_as_double(result.lse, row), want = load_as_double(exact.lse, row);
+    if (const auto verdict = row_within(exact, output, row, width); !verdict) return verdict;
+    const double got = load_as_double(lse, row), want = exact.lse.data<double>()[row];
     if (got == want || (std::isnan(got) && std::isnan(want))) continue;
     const double allowed = accuracy_of("lse", DType::kF32).absolute * exact.growth[static_cast<std::size_t>(row)];
     if (std::abs(got - want) <= allowed) continue;

@@ -60,7 +60,8 @@ inline void set_element(const TensorView& view, Index offset, double value) {
 template <typename Value>
 Tensor filled(DType dtype, const Dims& shape, Value value) {
   Tensor tensor = Tensor::uninitialized(dtype, shape);
-  for (Index n = 0; n < tensor.size(); ++n) set_element(tensor, n, value(n));
+  const TensorView view = tensor;
+  for (Index n = 0, count = tensor.size(); n < count; ++n) set_element(view, n, value(n));
   return tensor;
 }
 

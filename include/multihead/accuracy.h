@@ -10,8 +10,9 @@
 // which gives the same bounds in Frobenius norm over any set of rows. The norm on the right is that of the result when no
 // values of opposite signs cancel; what cancellation takes away no f32 sum can give back.
 //
-// growth = max(1, A / 16), A = the largest |scale| ‖query_i‖ ‖key_j‖ + |bias| + |ALiBi| among the keys that the row sees: an
-// f32 score of size A is known to about A · 2^-24, and the exponential turns that into a relative error of the coefficient.
+// growth = max(1, A / 16), A = the largest of |scale| ‖query_i‖ ‖key_j‖ + |bias| + |ALiBi| among the keys that the row sees,
+// and of its |sink|: an f32 score of size A is known to about A · 2^-24, and the exponential turns that into a relative error
+// of the coefficient.
 #pragma once
 
 #include <algorithm>
