@@ -10,7 +10,7 @@
 // which gives the same bounds in Frobenius norm over any set of rows. The norm on the right is that of the result when no
 // values of opposite signs cancel; what cancellation takes away no f32 sum can give back.
 //
-// growth = max(1, A / 16), A = the largest of |scale| ‖query_i‖ ‖key_j‖ + |bias| + |ALiBi| among the keys that the row sees,
+// growth = max(1, A / 8), A = the largest of |scale| ‖query_i‖ ‖key_j‖ + |bias| + |ALiBi| among the keys that the row sees,
 // and of its |sink|: an f32 score of size A is known to about A · 2^-24, and the exponential turns that into a relative error
 // of the coefficient.
 #pragma once
@@ -55,6 +55,6 @@ constexpr Accuracy accuracy_of(std::string_view result, DType dtype) {
 }
 
 /// The factor on the bounds for a row whose scores reach `largest_score` in size.
-constexpr double accuracy_growth(double largest_score) { return std::max(1.0, largest_score / 16); }
+constexpr double accuracy_growth(double largest_score) { return std::max(1.0, largest_score / 8); }
 
 }  // namespace multihead
