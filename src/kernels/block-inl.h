@@ -247,6 +247,34 @@ HWY_INLINE TileKeys tile_keys(const BlockContext& c, Index first, Index width, I
   return tile;
 }
 
+// Calls work(vectors as a constant, first vector, begin, end) for stretches of the tile's keys and the vectors of the panel that
+// look at any of them: along a causal diagonal the first vectors have seen all they may before the last have begun.
+template <int kPanel, typename Work>
+HWY_INLINE void for_each_stretch(const BlockContext& c, Index first, const TileKeys& tile, const Work& work) {
+  if (!tile.limited || kPanel == 1) {
+    work(std::integral_constant<int, kPanel>(), Index{0}, tile.begin, tile.end);
+    return;
+  }
+  TileKeys of_vector[kPanel];
+  Index cuts[2 * kPanel];
+  for (int v = 0; v < kPanel; ++v) {
+    of_vector[v] = tile_keys(c, first + v * kN, kN, tile.begin, tile.end);
+    of_vector[v].end = std::max(of_vector[v].begin, of_vector[v].end);
+    cuts[2 * v] = of_vector[v].begin;
+    cuts[2 * v + 1] = of_vector[v].end;
+  }
+  std::sort(cuts, cuts + 2 * kPanel);
+  for (int i = 0; i + 1 < 2 * kPanel; ++i) {
+    const Index begin = cuts[i], end = cuts[i + 1];
+    if (begin == end) continue;
+    // Ranges ascend with the lane, so the vectors that look at a stretch are neighbours.
+    Index from = 0, to = kPanel;
+    while (from < kPanel && (of_vector[from].begin > begin || of_vector[from].end < end)) ++from;
+    while (to > from && (of_vector[to - 1].begin > begin || of_vector[to - 1].end < end)) --to;
+    with_constant<kPanel>(to - from, [&](auto vectors) HWY_ATTR { work(vectors, from, begin, end); });
+  }
+}
+
 // Scores of one panel against one tile of keys, with everything that happens to them before the softmax.
 template <int kVectors>
 HWY_INLINE void panel_scores(const BlockContext& c, Index first, const TileKeys& tile, Rows keys, float* maxima, float* seen) {
@@ -255,7 +283,11 @@ HWY_INLINE void panel_scores(const BlockContext& c, Index first, const TileKeys&
   const bool adjust = tile.limited || needs_adjustment(problem);
   if (problem.mask.data != nullptr || problem.bias.data != nullptr) load_addends(c, first, kWidth, tile);
   std::fill_n(maxima, kWidth, kMinusInfinity);
-  score_keys<kVectors>(keys, tile.end - tile.begin, c.packed_query + first * problem.head_dim, problem.head_dim, c.scores, maxima);
+  for_each_stretch<kVectors>(c, first, tile, [&](auto vectors, Index from, Index begin, Index end) HWY_ATTR {
+    const Index skip = begin - tile.begin;
+    score_keys<vectors(), kVectors>({keys.row(skip), keys.stride}, end - begin, c.packed_query + first * problem.head_dim + from * kN,
+                                    problem.head_dim, c.scores + skip * kWidth + from * kN, maxima + from * kN);
+  });
   if (adjust) {
     adjust_scores(c, first, kWidth, tile, maxima, seen);
   } else {
@@ -269,22 +301,32 @@ struct KeyBlockRows {
   bool values_finite;  // only looked at where some pair is not visible
 };
 
+template <int kVectors, bool kSkip>
+HWY_INLINE void weigh_values(const BlockContext& c, Index first, const TileKeys& tile, Rows values, const float* maxima) {
+  constexpr Index kWidth = kVectors * kN;
+  HWY_ALIGN float alpha[kWidth];
+  softmax_step<kVectors, kSkip>(c.scores, tile.end - tile.begin, maxima, c.state.maximum + first, c.state.sum + first, alpha);
+  for_each_stretch<kVectors>(c, first, tile, [&](auto vectors, Index from, Index begin, Index end) HWY_ATTR {
+    const Index skip = begin - tile.begin;
+    accumulate_values<vectors(), kVectors, kSkip>({values.row(skip), values.stride}, c.problem.value_dim,
+                                                  c.scores + skip * kWidth + from * kN, end - begin, alpha + from * kN,
+                                                  c.state.output + first * c.problem.value_dim + from * kN);
+    std::fill_n(alpha + from * kN, vectors() * kN, 1.0f);  // once is enough
+  });
+}
+
 template <int kVectors>
 HWY_INLINE void attend_panel(const BlockContext& c, Index first, const KeyBlockRows& rows) {
-  constexpr Index kWidth = kVectors * kN;
-  const TileKeys tile = tile_keys(c, first, kWidth, rows.begin, rows.end);
+  const TileKeys tile = tile_keys(c, first, kVectors * kN, rows.begin, rows.end);
   if (tile.begin >= tile.end) return;
-  HWY_ALIGN float maxima[kPanelLanes], alpha[kPanelLanes];
-  const Index skip = tile.begin - rows.begin, count = tile.end - tile.begin;
+  HWY_ALIGN float maxima[kPanelLanes];
+  const Index skip = tile.begin - rows.begin;
   panel_scores<kVectors>(c, first, tile, {rows.keys.row(skip), rows.keys.stride}, maxima, c.state.seen + first);
   const Rows values{rows.values.row(skip), rows.values.stride};
-  float* output = c.state.output + first * c.problem.value_dim;
   if (rows.values_finite) {
-    softmax_step<kVectors, false>(c.scores, count, maxima, c.state.maximum + first, c.state.sum + first, alpha);
-    accumulate_values<kVectors, false>(values, c.problem.value_dim, c.scores, count, alpha, output);
+    weigh_values<kVectors, false>(c, first, tile, values, maxima);
   } else {
-    softmax_step<kVectors, true>(c.scores, count, maxima, c.state.maximum + first, c.state.sum + first, alpha);
-    accumulate_values<kVectors, true>(values, c.problem.value_dim, c.scores, count, alpha, output);
+    weigh_values<kVectors, true>(c, first, tile, values, maxima);
   }
 }
 
@@ -292,11 +334,7 @@ HWY_INLINE void attend_panel(const BlockContext& c, Index first, const KeyBlockR
 template <typename Work>
 HWY_INLINE void for_each_panel(const BlockContext& c, const Work& work) {
   for (Index first = 0; first < c.padded; first += kPanelLanes) {
-    switch (std::min(kPanelLanes, c.padded - first) / kN) {
-      case 1: work(std::integral_constant<int, 1>(), first); break;
-      case 2: work(std::integral_constant<int, 2>(), first); break;
-      default: work(std::integral_constant<int, 3>(), first); break;
-    }
+    with_constant<kMaxVectors>(std::min(kPanelLanes, c.padded - first) / kN, [&](auto vectors) HWY_ATTR { work(vectors, first); });
   }
 }
 
