@@ -346,12 +346,6 @@ HWY_INLINE void for_each_panel(const BlockContext& c, const Work& work) {
   }
 }
 
-// Keys that any lane of the block may see.
-HWY_INLINE KeyRange context_keys(const BlockContext& c) {
-  const TileKeys all = tile_keys(c, 0, c.padded, 0, c.block.sequence->key_len);
-  return {all.begin, std::max(all.begin, all.end)};
-}
-
 // Calls work(begin, end) for every key block of one chunk that `visible` leaves.
 template <typename Work>
 HWY_INLINE void for_each_key_block(KeyRange visible, Index chunk, const Work& work) {
@@ -362,7 +356,7 @@ HWY_INLINE void for_each_key_block(KeyRange visible, Index chunk, const Work& wo
 
 // Where key `key` of this block's head begins, in elements.
 HWY_INLINE Index key_offset(const BlockContext& c, const Strided<const void>& array, Index key) {
-  return array.offset(c.block.sequence->batch, c.block.kv_head, c.block.sequence->key_row(key), 0);
+  return array.offset(c.block.sequence->key_batch, c.block.kv_head, c.block.sequence->key_row(key), 0);
 }
 
 // One chunk of keys into c.state, panel by panel.
