@@ -14,6 +14,14 @@
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {
 
+// Whether PromoteTo of f16 is the processor's own. Highway's substitute for older ones reads infinities and NaN as numbers from
+// 65536 up, and -inf in a bias must hide its pair.
+#if HWY_ARCH_X86 && HWY_TARGET > HWY_AVX2
+inline constexpr bool kConvertsHalf = false;
+#else
+inline constexpr bool kConvertsHalf = HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128;
+#endif
+
 // One row of `count` elements, `stride` apart, as f32.
 HWY_INLINE void load_row(const void* data, DType dtype, Index offset, Index stride, Index count, float* HWY_RESTRICT out) {
   Index t = 0;
@@ -27,7 +35,7 @@ HWY_INLINE void load_row(const void* data, DType dtype, Index offset, Index stri
   } else if (dtype == DType::kF16) {
     const auto* HWY_RESTRICT in = static_cast<const Float16*>(data) + offset;
     const hn::Rebind<hwy::float16_t, FloatTag> half;
-    for (; stride == 1 && t + static_cast<Index>(kLanes) <= count; t += static_cast<Index>(kLanes)) {
+    for (; kConvertsHalf && stride == 1 && t + static_cast<Index>(kLanes) <= count; t += static_cast<Index>(kLanes)) {
       hn::StoreU(hn::PromoteTo(kTag, hn::LoadU(half, reinterpret_cast<const hwy::float16_t*>(in + t))), kTag, out + t);
     }
     for (; t < count; ++t) out[t] = static_cast<float>(in[t * stride]);
