@@ -61,13 +61,13 @@ struct BasicTensorView {
   Dims strides;
 
   BasicTensorView() = default;
-  BasicTensorView(Void* data, DType dtype, const Dims& shape) : BasicTensorView(data, dtype, shape, contiguous_strides(shape)) {}
-  BasicTensorView(Void* data, DType dtype, const Dims& shape, const Dims& strides)
-      : data(data), dtype(dtype), shape(shape), strides(strides) {}
+  BasicTensorView(Void* memory, DType type, const Dims& dims) : BasicTensorView(memory, type, dims, contiguous_strides(dims)) {}
+  BasicTensorView(Void* memory, DType type, const Dims& dims, const Dims& steps)
+      : data(memory), dtype(type), shape(dims), strides(steps) {}
   /// A dense view of typed memory, e.g. `TensorView(pointer, {batch, num_heads, length, head_dim})`.
   template <typename T>
     requires(!std::is_void_v<T> && std::is_convertible_v<T*, Void*>)
-  BasicTensorView(T* data, const Dims& shape) : BasicTensorView(data, dtype_of<std::remove_const_t<T>>, shape) {}
+  BasicTensorView(T* memory, const Dims& dims) : BasicTensorView(memory, dtype_of<std::remove_const_t<T>>, dims) {}
   /// Writable views convert to read-only ones.
   template <typename Other>
     requires(std::is_const_v<Void> && !std::is_const_v<Other>)
