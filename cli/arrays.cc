@@ -49,7 +49,8 @@ void convert_array(Array& array, DType dtype) {
   for (Index i = 0; i < converted.size(); ++i) {
     const double before = load_as_double(array.tensor, i);
     if (std::isfinite(before) && !std::isfinite(load_as_double(converted, i))) {
-      throw InvalidArgument(array.label() + ": " + scientific(before) + " is beyond the range of " + std::string(name_of(dtype)));
+      throw InvalidArgument(array.label() + ": " + scientific(before) + " is beyond the range of " +
+                            std::string(name_of(dtype)));
     }
   }
   array.tensor = std::move(converted);
@@ -68,7 +69,8 @@ bool add_batch_axis(Array& array, int rank, const std::string& axes) {
 
 std::vector<float> list_of_reals(const Array& array) {
   require_floating(array);
-  if (array.tensor.rank() != 1) throw InvalidArgument(array.label() + ": expected one value per head, [heads]; got " + shape_of(array));
+  if (array.tensor.rank() != 1)
+    throw InvalidArgument(array.label() + ": expected one value per head, [heads]; got " + shape_of(array));
   std::vector<float> values;
   for (Index i = 0; i < array.tensor.size(); ++i) values.push_back(static_cast<float>(load_as_double(array.tensor, i)));
   return values;
@@ -79,7 +81,8 @@ std::vector<Index> list_of_integers(const Array& array) {
   if (is_floating(dtype) || dtype == DType::kBool) {
     throw InvalidArgument(array.label() + ": expected integers; got " + std::string(name_of(dtype)));
   }
-  if (array.tensor.rank() > 1) throw InvalidArgument(array.label() + ": expected one value per batch entry, [batch]; got " + shape_of(array));
+  if (array.tensor.rank() > 1)
+    throw InvalidArgument(array.label() + ": expected one value per batch entry, [batch]; got " + shape_of(array));
   const Tensor wide = Tensor::converted(array.tensor, DType::kI64);
   return {wide.data<Index>(), wide.data<Index>() + wide.size()};
 }

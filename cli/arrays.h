@@ -29,8 +29,8 @@ DType common_dtype(const std::vector<const Array*>& arrays, const std::optional<
 /// Converts f16, f32 or f64 to `dtype`. Throws InvalidArgument for other types and for a finite value that `dtype` cannot hold.
 void convert_array(Array& array, DType dtype);
 
-/// Rank-`rank` arrays stay; one axis less gets a batch axis of 1 in front. Returns whether the batch axis was there. `axes` is how
-/// the shape is written in the complaint, e.g. "length, model_dim".
+/// Rank-`rank` arrays stay; one axis less gets a batch axis of 1 in front. Returns whether the batch axis was there. `axes` is
+/// how the shape is written in the complaint, e.g. "length, model_dim".
 bool add_batch_axis(Array& array, int rank, const std::string& axes);
 
 /// Numbers for lists such as slopes, from a rank-1 array of f16, f32 or f64.

@@ -31,10 +31,14 @@ struct Call {
 
 OutputFiles files_of(const AttendOptions& options) {
   OutputFiles files = options.compute.files();
-  const std::pair<const char*, const Path*> inputs[] = {
-      {"query", &options.query},       {"key", &options.key},   {"value", &options.value},
-      {"mask", &options.mask},         {"bias", &options.bias}, {"key_lengths", &options.key_lengths},
-      {"alibi_slopes", &options.alibi_slopes}, {"sinks", &options.sinks}};
+  const std::pair<const char*, const Path*> inputs[] = {{"query", &options.query},
+                                                        {"key", &options.key},
+                                                        {"value", &options.value},
+                                                        {"mask", &options.mask},
+                                                        {"bias", &options.bias},
+                                                        {"key_lengths", &options.key_lengths},
+                                                        {"alibi_slopes", &options.alibi_slopes},
+                                                        {"sinks", &options.sinks}};
   for (const auto& [name, path] : inputs) {
     if (*path) files.add_input(name, **path);
   }
@@ -120,18 +124,21 @@ void attend(const AttendOptions& options) {
   read_main_arrays(options, call, report);
   read_options(options, call, report);
 
-  // Also checks everything that the two ways of computing will be given.
-  const AttentionPlan how = plan(call.query.tensor, call.key.tensor, call.value.tensor, call.options);
-  if (!options.compute.reference) report.add("kernel", how.kernel + ": " + how.reason, how.kernel);
-
   const Dims &q = call.query.tensor.shape(), &k = call.key.tensor.shape();
   const Dims output_shape{q[0], q[1], q[2], call.value.tensor.shape()[3]}, score_shape{q[0], q[1], q[2], k[2]};
   const Wanted wanted{options.compute.probabilities.has_value(), options.compute.lse.has_value()};
   const double size = options.compute.reference || options.compute.compare ? 12 : 4;  // f64 beside f32
   if (wanted.probabilities) require_memory(size * static_cast<double>(score_shape.product()), "the probabilities");
-  compute({call.batched, score_shape, [&] { return fused(call, wanted, output_shape, score_shape); },
-           [&] { return reference(call, wanted, output_shape, score_shape); }},
-          options.compute, files, report);
+  Problem problem;
+  problem.batched = call.batched;
+  problem.score_shape = score_shape;
+  problem.fused = [&] { return fused(call, wanted, output_shape, score_shape); };
+  problem.reference = [&] { return reference(call, wanted, output_shape, score_shape); };
+  problem.explain_fused = [&](Report& to) {
+    const AttentionPlan how = plan(call.query.tensor, call.key.tensor, call.value.tensor, call.options);
+    to.add("kernel", how.kernel + ": " + how.reason, how.kernel);
+  };
+  compute(problem, options.compute, files, report);
 }
 
 }  // namespace
@@ -143,20 +150,26 @@ void add_attend(CLI::App& app) {
   add_path(*command, "--query", options->query, "[batch, heads, queries, head_dim]; the batch axis may be missing")
       ->required()
       ->group(arrays);
-  add_path(*command, "--key", options->key, "[batch, kv_heads, keys, head_dim]; query head h reads kv head h / (heads / kv_heads)")
+  add_path(*command, "--key", options->key,
+           "[batch, kv_heads, keys, head_dim]; query head h reads kv head h / (heads / kv_heads)")
       ->required()
       ->group(arrays);
   add_path(*command, "--value", options->value, "[batch, kv_heads, keys, value_dim]")->required()->group(arrays);
-  command->add_flag("--causal", options->causal, "query i, at position offset + i, sees keys up to that position")->group(visibility);
+  command->add_flag("--causal", options->causal, "query i, at position offset + i, sees keys up to that position")
+      ->group(visibility);
   auto* offset = add_integer(*command, "--query-offset", options->query_offset,
                              "position of the first query; without it the last query stands at the last key",
                              {std::numeric_limits<Index>::min()});
   offset->group(visibility);
-  command->add_flag("--top-left", options->top_left, "the first query stands at the first key")->group(visibility)->excludes(offset);
-  add_window(*command, "--window", options->window, "distances to the left and right of the query's position, both ends included")
+  command->add_flag("--top-left", options->top_left, "the first query stands at the first key")
+      ->group(visibility)
+      ->excludes(offset);
+  add_window(*command, "--window", options->window,
+             "distances to the left and right of the query's position, both ends included")
       ->group(visibility);
   add_path(*command, "--key-lengths", options->key_lengths, "valid keys per batch entry, integers, [batch]")->group(visibility);
-  add_path(*command, "--mask", options->mask, "bool or u8, true = may attend; [keys], [queries, keys] or rank 4 with explicit 1s")
+  add_path(*command, "--mask", options->mask,
+           "bool or u8, true = may attend; [keys], [queries, keys] or rank 4 with explicit 1s")
       ->group(visibility);
   add_path(*command, "--bias", options->bias, "added to the scores, ranks as --mask; -inf = not visible")->group(scores);
   add_real(*command, "--scale", options->scale, "factor on the dot products; default 1 / sqrt(head_dim)")->group(scores);

@@ -1,8 +1,8 @@
-// The subcommands. Each add_… declares its options on `app` and runs when the command line has been parsed. What is wrong with the
-// command line itself is thrown as CLI::ParseError (exit status 2), everything else as multihead::Error (exit status 1).
+// The subcommands. Each add_… declares its options on `app` and runs when the command line has been parsed. What is wrong with
+// the command line itself is thrown as CLI::ParseError (exit status 2), everything else as multihead::Error (exit status 1).
 #pragma once
 
-#include <CLI/App.hpp>
+#include <CLI/CLI.hpp>
 
 namespace multihead::cli {
 

@@ -10,7 +10,8 @@ struct Difference {
   double largest = 0;   ///< max |actual - expected|
 };
 
-/// Dense tensors of one shape, any types. Equal infinities and NaN on both sides count as equal; one-sided ones as infinitely far.
+/// Dense tensors of one shape, any types. Equal infinities and NaN on both sides count as equal; one-sided ones as infinitely
+/// far.
 Difference difference(const Tensor& actual, const Tensor& expected);
 
 }  // namespace multihead::cli

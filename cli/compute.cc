@@ -52,15 +52,19 @@ OutputFiles ComputeOptions::files() const {
 void add_compute_options(CLI::App& app, ComputeOptions& options) {
   const std::string results = "Results", how = "How to compute";
   add_path(app, "--output", options.output, "write the output (.npy)")->group(results);
-  add_path(app, "--probabilities", options.probabilities, "write every coefficient, [heads, queries, keys], f32")->group(results);
+  add_path(app, "--probabilities", options.probabilities, "write every coefficient, [heads, queries, keys], f32")
+      ->group(results);
   add_path(app, "--lse", options.lse, "write the log-sum-exp of every row of scores, [heads, queries], f32")->group(results);
   app.add_flag("--json", options.json, "print one JSON object instead of text")->group(results);
   add_dtype(app, "--dtype", options.dtype, "convert the inputs to this type and compute in it (bf16 files are written as f32)")
       ->group(how);
   add_integer(app, "--threads", options.threads, "threads to use; results do not depend on it", {1, 1024})->group(how);
-  app.add_option("--target", options.target, "instruction set, one of those that `multihead targets` lists")->group(how);
-  auto* reference = app.add_flag("--reference", options.reference,
-                                 "compute by the definition in float64 instead, on one thread; files are f64 unless --dtype is given");
+  app.add_option("--target", options.target, "instruction set, one of those that `multihead targets` lists")
+      ->type_name("NAME")
+      ->group(how);
+  auto* reference =
+      app.add_flag("--reference", options.reference,
+                   "compute by the definition in float64 instead, on one thread; files are f64 unless --dtype is given");
   auto* compare = app.add_flag("--compare", options.compare, "compute both ways and print the error against the definition");
   reference->group(how);
   compare->group(how)->excludes(reference);
@@ -74,7 +78,9 @@ void set_machine(const ComputeOptions& options) {
 Results run_fused(const Problem& problem, Report& report) {
   report.add("target", active_target() + ", up to " + std::to_string(num_threads()) + " threads", active_target());
   report.set("threads", num_threads());
-  return timed(problem.fused, report);
+  Results results = timed(problem.fused, report);
+  if (problem.explain_fused) problem.explain_fused(report);
+  return results;
 }
 
 void add_error(const Results& results, const Results& expected, Report& report) {

@@ -1,7 +1,8 @@
-// What `attend` and `run` have in common: the options about results and machine, and the way from a problem to files and a report.
+// What `attend` and `run` have in common: the options about results and machine, and the way from a problem to files and a
+// report.
 #pragma once
 
-#include <CLI/App.hpp>
+#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -38,10 +39,11 @@ struct Results {
 
 /// One problem that can be computed in two ways; both return what ComputeOptions asks for.
 struct Problem {
-  bool batched = true;            ///< the inputs had a batch axis, so the results keep it
-  Dims score_shape;               ///< [batch, num_heads, query_len, key_len]
-  std::function<Results()> fused;      ///< results in f32, f16 or bf16
-  std::function<Results()> reference;  ///< results in f64
+  bool batched = true;                         ///< the inputs had a batch axis, so the results keep it
+  Dims score_shape;                            ///< [batch, num_heads, query_len, key_len]
+  std::function<Results()> fused;              ///< results in f32, f16 or bf16
+  std::function<Results()> reference;          ///< results in f64
+  std::function<void(Report&)> explain_fused;  ///< may be empty: which kernel, and why
 };
 
 /// Computes the fused way and adds target, threads and time to the report.

@@ -48,7 +48,8 @@ Json description_json(const LayerDescription& description) {
 
 std::string to_text(const LayerDescription& description) {
   constexpr auto kRight = Table::Align::kRight;
-  Table table({{"step"}, {"equation"}, {"shape"}, {"parameters", kRight}, {"operations", kRight}, {"bytes (f32)", kRight}, {""}});
+  Table table(
+      {{"step"}, {"equation"}, {"shape"}, {"parameters", kRight}, {"operations", kRight}, {"bytes (f32)", kRight}, {""}});
   for (const LayerStep& step : description.steps) {
     table.add_row({step.name, step.equation, to_string(step.shape), step.parameters != 0 ? grouped(step.parameters) : "",
                    step.operations != 0 ? with_prefix(step.operations) : "", bytes_text(step.bytes),
@@ -57,9 +58,10 @@ std::string to_text(const LayerDescription& description) {
   const LayerConfig& config = description.config;
   return "model_dim " + std::to_string(config.model_dim) + ", " + std::to_string(config.num_heads) + " heads over " +
          std::to_string(config.num_kv_heads) + " key/value heads of " + std::to_string(config.head_dim) + ", " +
-         grouped(description.query_len) + " queries, " + grouped(description.key_len) + " keys, " + visibility_text(config) + "\n\n" +
-         table.text() + "\n" + grouped(description.parameters) + " parameters, " + with_prefix(description.operations) +
-         " operations; the " + bytes_text(description.bytes_not_stored) + " of coefficients are never stored\n";
+         grouped(description.query_len) + " queries, " + grouped(description.key_len) + " keys, " + visibility_text(config) +
+         "\n\n" + table.text() + "\n" + grouped(description.parameters) + " parameters, " +
+         with_prefix(description.operations) + " operations; the " + bytes_text(description.bytes_not_stored) +
+         " of coefficients are never stored\n";
 }
 
 void describe_layer(const DescribeOptions& options) {
@@ -83,13 +85,15 @@ void describe_layer(const DescribeOptions& options) {
 void add_describe(CLI::App& app) {
   auto* command = app.add_subcommand("describe", "Shapes, parameters, operations and bytes of every step of a layer");
   auto options = std::make_shared<DescribeOptions>();
-  auto* preset = command->add_option("--preset", options->preset, "a named layer: vaswani-base, llama-7b, lab")->type_name("NAME");
+  auto* preset =
+      command->add_option("--preset", options->preset, "a named layer: vaswani-base, llama-7b, lab")->type_name("NAME");
   const IntegerRange positive{1};
   add_integer(*command, "--model-dim", options->model_dim, "width of the input and output", positive)->excludes(preset);
   add_integer(*command, "--heads", options->num_heads, "query heads", positive)->excludes(preset);
   add_integer(*command, "--kv-heads", options->num_kv_heads, "key and value heads; default: as many as query heads", positive)
       ->excludes(preset);
-  add_integer(*command, "--head-dim", options->head_dim, "width of a head; default: model_dim / heads, which must be exact", positive)
+  add_integer(*command, "--head-dim", options->head_dim, "width of a head; default: model_dim / heads, which must be exact",
+              positive)
       ->excludes(preset);
   add_integer(*command, "--length", options->length, "number of queries; default: the preset's");
   add_integer(*command, "--key-length", options->key_length, "number of keys; default: as many as queries");

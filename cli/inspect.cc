@@ -42,8 +42,8 @@ void inspect(const std::filesystem::path& path, bool json) {
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const FoundLayer& layer = layers[i];
     table.add_row({std::to_string(i), layer.name, layer.family, layer.role, std::to_string(layer.config.model_dim),
-                   heads_text(layer.config), dim_text(layer.config), visibility_text(layer.config), layer.has_bias ? "yes" : "no",
-                   layer.positions});
+                   heads_text(layer.config), dim_text(layer.config), visibility_text(layer.config),
+                   layer.has_bias ? "yes" : "no", layer.positions});
   }
   print(path.string() + ": " + std::to_string(layers.size()) + " attention layers\n\n" + table.text());
 }

@@ -30,7 +30,8 @@ Matrix project(const Matrix& input, const Tensor& weight, const std::string& tit
   Matrix result(title, input.rows, dim);
   for (Index i = 0; i < input.rows; ++i) {
     for (Index c = 0; c < dim; ++c) {
-      for (Index t = 0; t < input.cols; ++t) result.at(i, c) += input.at(i, t) * load_as_double(weight, (first + c) * input.cols + t);
+      for (Index t = 0; t < input.cols; ++t)
+        result.at(i, c) += input.at(i, t) * load_as_double(weight, (first + c) * input.cols + t);
     }
   }
   return result;
@@ -50,7 +51,7 @@ Head head_of(const MultiHeadAttention& layer, const Matrix& input, const Tensor&
             project(input, weights.value_weight, "V", kv_head * value_dim, value_dim),
             Matrix("scores", n, n),
             matrix_of(probabilities, "coefficients", h * n * n, n, n),
-            Matrix("O_" + std::to_string(h), n, value_dim)};
+            Matrix(std::string("O_").append(std::to_string(h)), n, value_dim)};
   const double scale = config.scale ? static_cast<double>(*config.scale) : 1 / std::sqrt(static_cast<double>(dim));
   for (Index i = 0; i < n; ++i) {
     for (Index j = 0; j < n; ++j) {
@@ -83,7 +84,8 @@ std::string side_by_side(const std::vector<Matrix>& matrices) {
       block.push_back(line);
     }
     const std::size_t block_width = std::max(block[0].size(), block.back().size());
-    for (std::size_t i = 0; i < lines.size(); ++i) lines[i] += "  " + block[i] + std::string(block_width - block[i].size(), ' ') + "  ";
+    for (std::size_t i = 0; i < lines.size(); ++i)
+      lines[i] += "  " + block[i] + std::string(block_width - block[i].size(), ' ') + "  ";
   }
   std::string text;
   for (const std::string& line : lines) text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
@@ -139,12 +141,13 @@ void add_matrices(const MultiHeadAttention& layer, const Tensor& input, Report& 
                           {"scores", json_of(head.scores)},
                           {"probabilities", json_of(head.probabilities)},
                           {"output", json_of(head.output)}});
-    text += "\nhead " + std::to_string(h) + "\n" +
-            side_by_side({head.query, head.key, head.value, head.scores, head.probabilities, head.output});
+    text.append("\nhead ").append(std::to_string(h)).append("\n");
+    text += side_by_side({head.query, head.key, head.value, head.scores, head.probabilities, head.output});
   }
   const Matrix joined = concat(heads);
   report.append(text + "\n" + side_by_side({joined, output}));
-  report.set("matrices", {{"input", json_of(x)}, {"heads", heads_json}, {"concat", json_of(joined)}, {"output", json_of(output)}});
+  report.set("matrices",
+             {{"input", json_of(x)}, {"heads", heads_json}, {"concat", json_of(joined)}, {"output", json_of(output)}});
 }
 
 }  // namespace multihead::cli

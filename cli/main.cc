@@ -6,6 +6,7 @@
 #include "command.h"
 #include "multihead/error.h"
 #include "multihead/runtime.h"
+#include "options.h"
 #include "report.h"
 
 namespace multihead::cli {
@@ -26,9 +27,15 @@ int fail(int status, std::string text) {
 int run_command_line(int argc, char** argv) {
   CLI::App app("Exact multi-head attention on CPUs, every coefficient observable", "multihead");
   app.set_version_flag("--version", "multihead " + version());
-  app.require_subcommand(1);
-  app.footer("`multihead COMMAND --help` tells about a command. Errors are one line on standard error; the exit status is 1, or 2 for\n"
-             "a wrong command line.");
+  app.require_subcommand(0, 1);
+  // Not CLI11's own requirement, which would hide the word that is no command.
+  app.callback([&app] {
+    if (app.get_subcommands().empty()) throw usage_error("expected a command: run, attend, inspect, describe or targets");
+  });
+  app.footer(
+      "`multihead COMMAND --help` tells about a command. Errors are one line on standard error; the exit status is 1, or 2 "
+      "for\n"
+      "a wrong command line.");
   add_run(app);
   add_attend(app);
   add_inspect(app);

@@ -42,7 +42,9 @@ std::optional<Window> parse_window(const std::string& text) {
 
 CLI::Option* add_path(CLI::App& app, const std::string& name, std::optional<std::filesystem::path>& value,
                       const std::string& description) {
-  return app.add_option_function<std::string>(name, [&value](const std::string& text) { value = text; }, description)
+  return app
+      .add_option_function<std::string>(
+          name, [&value](const std::string& text) { value = text; }, description)
       ->type_name("PATH");
 }
 

@@ -1,8 +1,8 @@
-// Options with strict values: the whole text must be the number, in range, and the complaint says what would be right. (CLI11's own
-// conversions read "010" as octal and let "-1" and 10^20 wrap around.)
+// Options with strict values: the whole text must be the number, in range, and the complaint says what would be right. (CLI11's
+// own conversions read "010" as octal and let "-1" and 10^20 wrap around.)
 #pragma once
 
-#include <CLI/App.hpp>
+#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <limits>
 #include <optional>

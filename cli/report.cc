@@ -88,9 +88,12 @@ void progress(const std::string& text) {
 Json json_of(const Dims& dims) { return Json(std::vector<Index>(dims.begin(), dims.end())); }
 
 std::string grouped(Index number) {
-  std::string text = std::to_string(number);
-  const Index first_digit = number < 0 ? 1 : 0;
-  for (Index at = static_cast<Index>(text.size()) - 3; at > first_digit; at -= 3) text.insert(static_cast<std::size_t>(at), ",");
+  const std::string digits = std::to_string(number);
+  std::string text;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && digits[i - 1] != '-' && (digits.size() - i) % 3 == 0) text += ',';
+    text += digits[i];
+  }
   return text;
 }
 

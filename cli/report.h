@@ -59,10 +59,10 @@ void print(const Json& json);
 void progress(const std::string& text);
 
 Json json_of(const Dims& dims);
-std::string grouped(Index number);            ///< 4,194,304
-std::string with_prefix(double number);       ///< 2.15 G
-std::string bytes_text(double bytes);         ///< 64 MiB
-std::string seconds_text(double seconds);     ///< 1.25 ms
-std::string scientific(double number);        ///< 2.1e-07
+std::string grouped(Index number);         ///< 4,194,304
+std::string with_prefix(double number);    ///< 2.15 G
+std::string bytes_text(double bytes);      ///< 64 MiB
+std::string seconds_text(double seconds);  ///< 1.25 ms
+std::string scientific(double number);     ///< 2.1e-07
 
 }  // namespace multihead::cli

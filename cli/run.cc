@@ -137,8 +137,12 @@ Problem problem_of(const MultiHeadAttention& layer, const Inputs& inputs, const 
     }
     return results;
   };
-  return {inputs.batched, scores, [forward] { return forward(DType::kF32, false); },
-          [forward] { return forward(DType::kF64, true); }};
+  Problem problem;
+  problem.batched = inputs.batched;
+  problem.score_shape = scores;
+  problem.fused = [forward] { return forward(DType::kF32, false); };
+  problem.reference = [forward] { return forward(DType::kF64, true); };
+  return problem;
 }
 
 // How many leading positions the definition in float64 computes in about a second.
@@ -193,10 +197,12 @@ void add_run(CLI::App& app) {
   auto* checkpoint = add_path(*command, "--checkpoint", options->checkpoint,
                               "folder with config.json and *.safetensors, or one .safetensors file");
   checkpoint->group(layer);
-  add_integer(*command, "--layer", options->layer, "which attention layer of the checkpoint, as `multihead inspect` counts them")
+  add_integer(*command, "--layer", options->layer,
+              "which attention layer of the checkpoint, as `multihead inspect` counts them")
       ->needs(checkpoint)
       ->group(layer);
-  auto* preset = command->add_option("--preset", options->preset, "a named layer with weights from --seed: vaswani-base, llama-7b, lab");
+  auto* preset =
+      command->add_option("--preset", options->preset, "a named layer with weights from --seed: vaswani-base, llama-7b, lab");
   preset->type_name("NAME")->excludes(checkpoint)->group(layer);
   add_integer(*command, "--seed", options->seed, "of the preset's weights and input; default 0")->needs(preset)->group(layer);
   auto* input = add_path(*command, "--input", options->input, "X (.npy), [length, model_dim] or [batch, length, model_dim]");
@@ -204,10 +210,14 @@ void add_run(CLI::App& app) {
   add_path(*command, "--memory", options->memory, "X' (.npy) for cross attention: keys and values come from it")
       ->needs(input)
       ->group(inputs);
-  add_integer(*command, "--length", options->length, "length of the preset's own input")->needs(preset)->excludes(input)->group(inputs);
+  add_integer(*command, "--length", options->length, "length of the preset's own input")
+      ->needs(preset)
+      ->excludes(input)
+      ->group(inputs);
   add_compute_options(*command, options->compute);
   command->footer(
-      "Causality, window and positions are as the checkpoint says. A preset without results to write is shown: the lab with all its\n"
+      "Causality, window and positions are as the checkpoint says. A preset without results to write is shown: the lab with "
+      "all its\n"
       "matrices, a bigger one with its error against the definition.\n"
       "Examples:\n  multihead run --preset lab\n"
       "  multihead run --checkpoint llama/ --layer 0 --input x.npy --output y.npy --probabilities p.npy --compare");

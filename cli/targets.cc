@@ -1,9 +1,8 @@
 // multihead targets: what this build can use here.
-#include "multihead/runtime.h"
-
 #include <memory>
 
 #include "command.h"
+#include "multihead/runtime.h"
 #include "report.h"
 
 namespace multihead::cli {

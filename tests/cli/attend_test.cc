@@ -101,8 +101,7 @@ TEST_F(Attend, EveryResultAgreesWithTheDefinition) {
   options.window = Window{20, {}};
   Tensor output(DType::kF64, {2, 6, 33, 5}), lse(DType::kF64, {2, 6, 33}), probabilities(DType::kF64, {2, 6, 33, 47});
   reference_attention(read("q.npy"), read("k.npy"), read("v.npy"), output, options, lse.view(), probabilities.view());
-  const std::pair<const char*, const Tensor*> kExpected[] = {
-      {"o.npy", &output}, {"l.npy", &lse}, {"p.npy", &probabilities}};
+  const std::pair<const char*, const Tensor*> kExpected[] = {{"o.npy", &output}, {"l.npy", &lse}, {"p.npy", &probabilities}};
   for (const auto& [name, expected] : kExpected) {
     const Tensor actual = read(name);
     EXPECT_EQ(actual.shape(), expected->shape()) << name;
@@ -179,7 +178,8 @@ TEST_F(Attend, TypesOfFilesDecideWithoutAnOption) {
 
 TEST_F(Attend, JsonTellsWhatHappened) {
   write_random({2, 6, 8}, {2, 6, 8}, {2, 6, 8});
-  const auto json = run_ok(with(kArrays, {"--output", "o.npy", "--lse", "l.npy", "--compare", "--threads", "2", "--json"})).json();
+  const auto json =
+      run_ok(with(kArrays, {"--output", "o.npy", "--lse", "l.npy", "--compare", "--threads", "2", "--json"})).json();
   EXPECT_EQ(json["command"], "attend");
   EXPECT_EQ(json["query"]["shape"], (std::vector<int>{2, 6, 8}));
   EXPECT_EQ(json["query"]["dtype"], "f32");

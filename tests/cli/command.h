@@ -76,7 +76,8 @@ inline CommandResult run_command(const fs::path& folder, const std::vector<std::
   words.insert(words.end(), arguments.begin(), arguments.end());
   for (char** setting = environ; *setting != nullptr; ++setting) settings.emplace_back(*setting);
   pid_t child = 0;
-  const int error = posix_spawn(&child, MULTIHEAD_CLI, &actions, nullptr, pointers_to(words).data(), pointers_to(settings).data());
+  const int error =
+      posix_spawn(&child, MULTIHEAD_CLI, &actions, nullptr, pointers_to(words).data(), pointers_to(settings).data());
   posix_spawn_file_actions_destroy(&actions);
   CommandResult result;
   int status = 0;
@@ -132,7 +133,8 @@ class CommandTest : public testing::Test {
     EXPECT_EQ(result.out, "");
     EXPECT_EQ(result.err.rfind("multihead: ", 0), 0U) << result.err;
     EXPECT_EQ(result.err.find('\n') + 1, result.err.size()) << "not one line: " << result.err;
-    for (const std::string& word : words) EXPECT_NE(result.err.find(word), std::string::npos) << "'" << word << "' in: " << result.err;
+    for (const std::string& word : words)
+      EXPECT_NE(result.err.find(word), std::string::npos) << "'" << word << "' in: " << result.err;
     EXPECT_EQ(files(), before) << "a failed command wrote or left something";
   }
 
