@@ -1,0 +1,141 @@
+// The vector kernels' entry points, compiled once for every target.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/attention_kernels.cc"
+#include "hwy/foreach_target.h"
+// After foreach_target.h:
+#include "hwy/highway.h"
+#include "kernels/block-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace multihead::kernels::HWY_NAMESPACE {
+
+KernelShape KernelShapeOf() { return {kN, kPanelLanes}; }
+
+std::size_t WorkspaceFloats(const AttentionProblem& problem, Index lanes) {
+  return static_cast<std::size_t>(context_floats(problem, lanes));
+}
+
+std::size_t PartialFloats(const AttentionProblem& problem, Index lanes) {
+  return static_cast<std::size_t>(state_floats(round_up(lanes, kN), problem.value_dim));
+}
+
+void AttendBlock(const AttentionProblem& problem, const Block& block, float* workspace) {
+  BlockContext c = make_context(problem, block, workspace);
+  pack_queries(c);
+  const KeyRange visible = context_keys(c);
+  if (visible.begin >= visible.end) {
+    reset(c, c.state);
+    finish(c, c.state);
+    return;
+  }
+  const Index first = visible.begin / kKeyChunk;
+  const Index last = (visible.end - 1) / kKeyChunk;
+  walk_chunk(c, visible, first);
+  if (first == last) {
+    finish(c, c.state);
+    return;
+  }
+  std::swap(c.state, c.total);
+  for (Index chunk = first + 1; chunk <= last; ++chunk) {
+    walk_chunk(c, visible, chunk);
+    join(c, c.total, c.state);
+  }
+  finish(c, c.total);
+}
+
+void AttendChunk(const AttentionProblem& problem, const Block& block, Index chunk, Partial partial, float* workspace) {
+  BlockContext c = make_context(problem, block, workspace);
+  float* at = partial.data;
+  c.state = carve_state(at, c.padded, problem.value_dim);
+  pack_queries(c);
+  walk_chunk(c, context_keys(c), chunk);
+}
+
+void MergeChunks(const AttentionProblem& problem, const Block& block, const std::vector<Partial>& partials, float* workspace) {
+  const BlockContext c = make_context(problem, block, workspace);
+  reset(c, c.total);
+  for (const Partial& partial : partials) {
+    float* at = partial.data;
+    join(c, c.total, carve_state(at, c.padded, problem.value_dim));
+  }
+  finish(c, c.total);
+}
+
+// Coefficients of a block's lanes over keys [keys.begin, keys.end).
+void ProbabilityRows(const AttentionProblem& problem, const Block& block, const ProbabilityTarget& target, float* workspace) {
+  BlockContext c = make_context(problem, block, workspace);
+  reset(c, c.state);
+  pack_queries(c);
+  const KeyRange visible = context_keys(c);
+  for (Index l = 0; l < c.lanes; ++l) std::fill_n(target.rows[l], target.keys.end - target.keys.begin, 0.0f);
+  const KeyRange keys{std::max(visible.begin, target.keys.begin), std::min(visible.end, target.keys.end)};
+  for (Index begin = keys.begin / kKeyBlock * kKeyBlock; begin < keys.end; begin += kKeyBlock) {
+    const Index from = std::max(begin, keys.begin), end = std::min(begin + kKeyBlock, keys.end);
+    const Index row = block.sequence->key_begin + from;
+    const Rows rows = rows_of(problem.key, problem.key.offset(block.sequence->batch, block.kv_head, row, 0), end - from,
+                              problem.head_dim, c.keys);
+    for_each_panel(c, [&](auto vectors, Index first) HWY_ATTR {
+      constexpr Index kWidth = vectors() * kN;
+      TileKeys tile = tile_keys(c, first, kWidth, begin, end);
+      tile.begin = std::max(tile.begin, from);
+      if (tile.begin >= tile.end) return;
+      HWY_ALIGN float maxima[kPanelLanes], lse[kPanelLanes];
+      panel_scores<vectors()>(c, first, tile, {rows.row(tile.begin - from), rows.stride}, maxima, c.state.seen + first);
+      for (Index l = 0; l < kWidth; ++l) {
+        lse[l] = static_cast<float>(static_cast<double>(target.lse[std::min(first + l, c.lanes - 1)]) * kLog2E);
+      }
+      for (Index key = tile.begin; key < tile.end; ++key) {
+        float* at = c.scores + (key - tile.begin) * kWidth;
+        for (Index v = 0; v < kWidth; v += kN) {
+          const Vec s = hn::Load(kTag, at + v);
+          const auto hidden = hn::Eq(s, hn::Set(kTag, kMinusInfinity));  // with an lse of -inf, too, the coefficient is 0
+          hn::Store(hn::IfThenZeroElse(hidden, exp2(hn::Sub(s, hn::Load(kTag, lse + v)))), kTag, at + v);
+        }
+        for (Index l = 0; l < std::min(kWidth, c.lanes - first); ++l) target.rows[first + l][key - target.keys.begin] = at[l];
+      }
+    });
+  }
+}
+
+}  // namespace multihead::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace multihead::kernels {
+
+HWY_EXPORT(KernelShapeOf);
+HWY_EXPORT(WorkspaceFloats);
+HWY_EXPORT(PartialFloats);
+HWY_EXPORT(AttendBlock);
+HWY_EXPORT(AttendChunk);
+HWY_EXPORT(MergeChunks);
+HWY_EXPORT(ProbabilityRows);
+
+KernelShape kernel_shape() { return HWY_DYNAMIC_DISPATCH(KernelShapeOf)(); }
+
+std::size_t workspace_floats(const AttentionProblem& problem, Index lanes) {
+  return HWY_DYNAMIC_DISPATCH(WorkspaceFloats)(problem, lanes);
+}
+
+std::size_t partial_floats(const AttentionProblem& problem, Index lanes) {
+  return HWY_DYNAMIC_DISPATCH(PartialFloats)(problem, lanes);
+}
+
+void attend_block(const AttentionProblem& problem, const Block& block, float* workspace) {
+  HWY_DYNAMIC_DISPATCH(AttendBlock)(problem, block, workspace);
+}
+
+void attend_chunk(const AttentionProblem& problem, const Block& block, Index chunk, Partial partial, float* workspace) {
+  HWY_DYNAMIC_DISPATCH(AttendChunk)(problem, block, chunk, partial, workspace);
+}
+
+void merge_chunks(const AttentionProblem& problem, const Block& block, const std::vector<Partial>& partials, float* workspace) {
+  HWY_DYNAMIC_DISPATCH(MergeChunks)(problem, block, partials, workspace);
+}
+
+void probability_rows(const AttentionProblem& problem, const Block& block, const ProbabilityTarget& target, float* workspace) {
+  HWY_DYNAMIC_DISPATCH(ProbabilityRows)(problem, block, target, workspace);
+}
+
+}  // namespace multihead::kernels
+#endif  // HWY_ONCE

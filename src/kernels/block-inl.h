@@ -1,0 +1,397 @@
+// A block of lanes walking over keys with the online softmax, for one Highway target.
+//
+// For every panel of up to kPanelLanes lanes and every block of kKeyBlock keys (Milakov & Gimelshein 2018; Dao 2023, §3.1):
+//
+//     S = K Q^T                              scores, already in units of log2: scale * log2(e) is folded into Q when it is packed
+//     m' = max(m, max_key S)                 alpha = 2^(m - m')
+//     P = 2^(S - m'),  l = l alpha + sum_key P,  O = O alpha + V^T P
+//
+// and at the end O / l. m starts at -inf: 2^(-inf - m') is 0, which is right for an empty O. A lane that has seen no key keeps
+// m = -inf; 0 stands in for it where it would be subtracted.
+#if defined(MULTIHEAD_KERNELS_BLOCK_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef MULTIHEAD_KERNELS_BLOCK_INL_H_
+#undef MULTIHEAD_KERNELS_BLOCK_INL_H_
+#else
+#define MULTIHEAD_KERNELS_BLOCK_INL_H_
+#endif
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/kernels.h"
+#include "kernels/rows-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace multihead::kernels::HWY_NAMESPACE {
+
+inline constexpr Index kN = static_cast<Index>(kLanes);
+inline constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
+inline constexpr double kLog2E = 1.4426950408889634;
+
+HWY_INLINE Index round_up(Index value, Index step) { return (value + step - 1) / step * step; }
+
+// The softmax of a block over some keys, not yet divided: arrays over lanes padded to whole vectors.
+struct SoftmaxState {
+  float* maximum;  // m, in log2 units
+  float* sum;      // l
+  float* seen;     // 1 when a key was visible, else 0: an empty row is decided by this, never by a score
+  float* output;   // panel after panel, each [value_dim, panel width]
+};
+
+struct BlockContext {
+  const AttentionProblem& problem;
+  const Block& block;
+  Index lanes;   // of the block, without padding
+  Index padded;  // to whole vectors
+  float* packed_query;
+  SoftmaxState state;  // of the chunk at hand
+  SoftmaxState total;  // of the chunks before it
+  float* scores;       // [kKeyBlock, panel]
+  float* addends;      // [kKeyBlock, panel]: bias and mask, -inf where not visible
+  float* keys;         // [kKeyBlock, head_dim] copied
+  float* values;       // [kKeyBlock, value_dim] copied
+};
+
+HWY_INLINE SoftmaxState carve_state(float*& at, Index padded, Index value_dim) {
+  SoftmaxState state{at, at + padded, at + 2 * padded, at + 3 * padded};
+  at += padded * (3 + value_dim);
+  return state;
+}
+
+inline Index state_floats(Index padded, Index value_dim) { return padded * (3 + value_dim); }
+
+inline Index context_floats(const AttentionProblem& problem, Index lanes) {
+  const Index padded = round_up(lanes, kN);
+  const Index dims = problem.head_dim + problem.value_dim;
+  return padded * problem.head_dim + 2 * state_floats(padded, problem.value_dim) + 2 * kKeyBlock * kPanelLanes +
+         round_up(kKeyBlock * dims, 16);
+}
+
+HWY_INLINE BlockContext make_context(const AttentionProblem& problem, const Block& block, float* workspace) {
+  const Index lanes = block.lane_end - block.lane_begin;
+  const Index padded = round_up(lanes, kN);
+  BlockContext context{problem, block, lanes, padded, workspace, {}, {}, nullptr, nullptr, nullptr, nullptr};
+  float* at = workspace + padded * problem.head_dim;
+  context.state = carve_state(at, padded, problem.value_dim);
+  context.total = carve_state(at, padded, problem.value_dim);
+  context.scores = at;
+  context.addends = context.scores + kKeyBlock * kPanelLanes;
+  context.keys = context.addends + kKeyBlock * kPanelLanes;
+  context.values = context.keys + kKeyBlock * problem.head_dim;
+  return context;
+}
+
+// A lane's place in the arrays.
+struct Lane {
+  Index head, row, position;
+};
+
+HWY_INLINE Lane lane_at(const BlockContext& c, Index lane) {
+  // Padding lanes repeat the last real one, so that they never make a tile partial.
+  const Index r = c.block.lane_begin + std::min(lane, c.lanes - 1);
+  const Index query = r / c.problem.group;
+  return {c.block.kv_head * c.problem.group + r % c.problem.group, c.block.sequence->query_begin + query,
+          c.block.sequence->query_offset + query};
+}
+
+// Packs the block's queries panel by panel as [head_dim, panel width], scale folded in: with a scale rounded to f32 all scores
+// would be off by the same factor, which softmax turns into an error that rounding each product does not make.
+HWY_INLINE void pack_queries(const BlockContext& c) {
+  const AttentionProblem& problem = c.problem;
+  const Index dim = problem.head_dim;
+  const double factor = problem.softcap > 0 ? problem.scale / problem.softcap : problem.scale * kLog2E;
+  for (Index first = 0; first < c.padded; first += kPanelLanes) {
+    const Index width = std::min(kPanelLanes, c.padded - first);
+    float* panel = c.packed_query + first * dim;
+    for (Index l = 0; l < width; l += 4) {
+      const Index rows = std::min<Index>(4, width - l);
+      for (Index r = 0; r < rows; ++r) {
+        float* row = c.keys + r * dim;  // not in use yet
+        if (first + l + r < c.lanes) {
+          const Lane lane = lane_at(c, first + l + r);
+          load_row(problem.query.data, problem.query.dtype, problem.query.offset(c.block.sequence->batch, lane.head, lane.row, 0),
+                   problem.query.strides[3], dim, row);
+          multiply_row(row, dim, factor);
+        } else {
+          std::fill_n(row, dim, 0.0f);
+        }
+      }
+      transpose_rows(c.keys, dim, rows, dim, panel + l, width);
+    }
+  }
+}
+
+HWY_INLINE void reset(const BlockContext& c, const SoftmaxState& state) {
+  std::fill_n(state.maximum, c.padded, kMinusInfinity);
+  std::fill_n(state.sum, c.padded * (2 + c.problem.value_dim), 0.0f);  // sum, seen and output are adjacent
+}
+
+// Keys [begin, end) of the sequence that a tile spans, and what must be done to its scores.
+struct TileKeys {
+  Index block_begin;  // first key of the key block
+  Index begin, end;
+  bool limited;       // some lane does not see all of them by causality or window
+};
+
+// Bias and mask of a tile as addends in log2 units, -inf where a pair is not visible. Read along the rows in which they are stored.
+HWY_INLINE void load_addends(const BlockContext& c, Index first, Index width, const TileKeys& tile) {
+  const AttentionProblem& problem = c.problem;
+  const Sequence& sequence = *c.block.sequence;
+  const Index count = tile.end - tile.begin;
+  for (Index l = 0; l < width; ++l) {
+    const Lane lane = lane_at(c, first + l);
+    const Index column = sequence.key_begin + tile.begin;
+    float* HWY_RESTRICT out = c.addends + l;
+    if (problem.bias.data != nullptr) {
+      load_row(problem.bias.data, problem.bias.dtype, problem.bias.offset(sequence.batch, lane.head, lane.row, column),
+               problem.bias.strides[3], count, c.scores);  // the scores are not there yet: their place serves as a row buffer
+      for (Index j = 0; j < count; ++j) out[j * width] = c.scores[j] * static_cast<float>(kLog2E);
+    } else {
+      for (Index j = 0; j < count; ++j) out[j * width] = 0.0f;
+    }
+    if (problem.mask.data != nullptr) {
+      const auto* HWY_RESTRICT mask = static_cast<const std::uint8_t*>(problem.mask.data) +
+                                      problem.mask.offset(sequence.batch, lane.head, lane.row, column);
+      for (Index j = 0; j < count; ++j) {
+        if (mask[j * problem.mask.strides[3]] == 0) out[j * width] = kMinusInfinity;
+      }
+    }
+  }
+}
+
+inline bool needs_adjustment(const AttentionProblem& problem) {
+  return problem.mask.data != nullptr || problem.bias.data != nullptr || problem.softcap > 0 || problem.alibi_slopes != nullptr;
+}
+
+// softcap -> bias and ALiBi -> visibility, in place on the scores of one panel; new maxima; which lanes saw a key.
+HWY_NOINLINE void adjust_scores(const BlockContext& c, Index first, Index width, const TileKeys& tile, float* HWY_RESTRICT maxima,
+                                float* HWY_RESTRICT seen) {
+  const AttentionProblem& problem = c.problem;
+  HWY_ALIGN float lowest[kPanelLanes], limit[kPanelLanes], slope[kPanelLanes], position[kPanelLanes];
+  for (Index l = 0; l < width; ++l) {
+    const Lane lane = lane_at(c, first + l);
+    const KeyRange range = key_range(problem, *c.block.sequence, lane.position);
+    lowest[l] = static_cast<float>(std::clamp<Index>(range.begin - tile.block_begin, 0, kKeyBlock));
+    limit[l] = static_cast<float>(std::clamp<Index>(range.end - tile.block_begin, 0, kKeyBlock));
+    slope[l] = problem.alibi_slopes != nullptr ? static_cast<float>(static_cast<double>(problem.alibi_slopes[lane.head]) * kLog2E) : 0;
+    position[l] = static_cast<float>(lane.position - tile.block_begin);
+  }
+  const bool has_addends = problem.mask.data != nullptr || problem.bias.data != nullptr;
+  const Vec hidden = hn::Set(kTag, kMinusInfinity);
+  const Vec cap = hn::Set(kTag, static_cast<float>(problem.softcap * kLog2E));
+  for (Index v = 0; v < width; v += kN) {
+    Vec maximum = hidden;
+    Vec any = hn::Load(kTag, seen + v);
+    const Vec lo = hn::Load(kTag, lowest + v), hi = hn::Load(kTag, limit + v);
+    const Vec steepness = hn::Load(kTag, slope + v), where = hn::Load(kTag, position + v);
+    for (Index key = tile.begin; key < tile.end; ++key) {
+      const Vec j = hn::Set(kTag, static_cast<float>(key - tile.block_begin));
+      float* HWY_RESTRICT at = c.scores + (key - tile.begin) * width + v;
+      Vec s = hn::Load(kTag, at);
+      if (problem.softcap > 0) s = hn::Mul(tanh(s), cap);
+      auto visible = hn::And(hn::Ge(j, lo), hn::Lt(j, hi));
+      if (has_addends) {
+        const Vec addend = hn::Load(kTag, c.addends + (key - tile.begin) * width + v);
+        visible = hn::And(visible, hn::Ne(addend, hidden));
+        s = hn::Add(s, addend);
+      }
+      if (problem.alibi_slopes != nullptr) s = hn::NegMulAdd(steepness, hn::Abs(hn::Sub(where, j)), s);
+      s = hn::IfThenElse(visible, s, hidden);
+      any = hn::IfThenElse(visible, hn::Set(kTag, 1.0f), any);
+      maximum = hn::Max(maximum, s);
+      hn::Store(s, kTag, at);
+    }
+    hn::Store(maximum, kTag, maxima + v);
+    hn::Store(any, kTag, seen + v);
+  }
+}
+
+// From scores to weights, in place; sums; what the old output must be multiplied by. kSkip marks pairs that are not visible with
+// a weight of -0, for output_tile to step over.
+template <int kVectors, bool kSkip>
+HWY_NOINLINE void softmax_step(float* HWY_RESTRICT scores, Index count, const float* HWY_RESTRICT maxima, float* HWY_RESTRICT maximum,
+                               float* HWY_RESTRICT sum, float* HWY_RESTRICT alpha) {
+  Vec base[kVectors], total[kVectors];
+  HWY_UNROLL(8)
+  for (int v = 0; v < kVectors; ++v) {
+    const Vec old = hn::Load(kTag, maximum + v * kN);
+    const Vec now = hn::Max(old, hn::Load(kTag, maxima + v * kN));
+    base[v] = hn::IfThenZeroElse(hn::Eq(now, hn::Set(kTag, kMinusInfinity)), now);
+    const Vec factor = exp2(hn::Sub(old, base[v]));
+    total[v] = hn::Mul(hn::Load(kTag, sum + v * kN), factor);
+    hn::Store(now, kTag, maximum + v * kN);
+    hn::Store(factor, kTag, alpha + v * kN);
+  }
+  for (Index key = 0; key < count; ++key) {
+    HWY_UNROLL(8)
+    for (int v = 0; v < kVectors; ++v) {
+      float* HWY_RESTRICT at = scores + (key * kVectors + v) * kN;
+      const Vec s = hn::Load(kTag, at);
+      Vec p = exp2(hn::Sub(s, base[v]));
+      total[v] = hn::Add(total[v], p);
+      if constexpr (kSkip) p = hn::IfThenElse(hn::Eq(s, hn::Set(kTag, kMinusInfinity)), hn::Set(kTag, -0.0f), p);
+      hn::Store(p, kTag, at);
+    }
+  }
+  HWY_UNROLL(8)
+  for (int v = 0; v < kVectors; ++v) hn::Store(total[v], kTag, sum + v * kN);
+}
+
+// Which keys of a key block the lanes [first, first + width) look at.
+HWY_INLINE TileKeys tile_keys(const BlockContext& c, Index first, Index width, Index block_begin, Index block_end) {
+  // Positions ascend over lanes and both ends of the range ascend with the position.
+  const KeyRange low = key_range(c.problem, *c.block.sequence, lane_at(c, first).position);
+  const KeyRange high = key_range(c.problem, *c.block.sequence, lane_at(c, first + width - 1).position);
+  TileKeys tile{block_begin, std::max(block_begin, low.begin), std::min(block_end, high.end), false};
+  tile.limited = high.begin > tile.begin || low.end < tile.end;
+  return tile;
+}
+
+// Scores of one panel against one tile of keys, with everything that happens to them before the softmax.
+template <int kVectors>
+HWY_INLINE void panel_scores(const BlockContext& c, Index first, const TileKeys& tile, Rows keys, float* maxima, float* seen) {
+  constexpr Index kWidth = kVectors * kN;
+  const AttentionProblem& problem = c.problem;
+  const bool adjust = tile.limited || needs_adjustment(problem);
+  if (problem.mask.data != nullptr || problem.bias.data != nullptr) load_addends(c, first, kWidth, tile);
+  std::fill_n(maxima, kWidth, kMinusInfinity);
+  score_keys<kVectors>(keys, tile.end - tile.begin, c.packed_query + first * problem.head_dim, problem.head_dim, c.scores, maxima);
+  if (adjust) {
+    adjust_scores(c, first, kWidth, tile, maxima, seen);
+  } else {
+    std::fill_n(seen, kWidth, 1.0f);
+  }
+}
+
+struct KeyBlockRows {
+  Index begin, end;  // keys of the sequence
+  Rows keys, values;
+  bool values_finite;  // only looked at where some pair is not visible
+};
+
+template <int kVectors>
+HWY_INLINE void attend_panel(const BlockContext& c, Index first, const KeyBlockRows& rows) {
+  constexpr Index kWidth = kVectors * kN;
+  const TileKeys tile = tile_keys(c, first, kWidth, rows.begin, rows.end);
+  if (tile.begin >= tile.end) return;
+  HWY_ALIGN float maxima[kPanelLanes], alpha[kPanelLanes];
+  const Index skip = tile.begin - rows.begin, count = tile.end - tile.begin;
+  panel_scores<kVectors>(c, first, tile, {rows.keys.row(skip), rows.keys.stride}, maxima, c.state.seen + first);
+  const Rows values{rows.values.row(skip), rows.values.stride};
+  float* output = c.state.output + first * c.problem.value_dim;
+  if (rows.values_finite) {
+    softmax_step<kVectors, false>(c.scores, count, maxima, c.state.maximum + first, c.state.sum + first, alpha);
+    accumulate_values<kVectors, false>(values, c.problem.value_dim, c.scores, count, alpha, output);
+  } else {
+    softmax_step<kVectors, true>(c.scores, count, maxima, c.state.maximum + first, c.state.sum + first, alpha);
+    accumulate_values<kVectors, true>(values, c.problem.value_dim, c.scores, count, alpha, output);
+  }
+}
+
+// Calls work(vectors as a constant, first lane) for every panel of the block.
+template <typename Work>
+HWY_INLINE void for_each_panel(const BlockContext& c, const Work& work) {
+  for (Index first = 0; first < c.padded; first += kPanelLanes) {
+    switch (std::min(kPanelLanes, c.padded - first) / kN) {
+      case 1: work(std::integral_constant<int, 1>(), first); break;
+      case 2: work(std::integral_constant<int, 2>(), first); break;
+      default: work(std::integral_constant<int, 3>(), first); break;
+    }
+  }
+}
+
+// Keys that any lane of the block may see.
+HWY_INLINE KeyRange context_keys(const BlockContext& c) {
+  const TileKeys all = tile_keys(c, 0, c.padded, 0, c.block.sequence->key_len);
+  return {all.begin, std::max(all.begin, all.end)};
+}
+
+// One chunk of keys into c.state.
+HWY_INLINE void walk_chunk(const BlockContext& c, KeyRange visible, Index chunk) {
+  const AttentionProblem& problem = c.problem;
+  const Sequence& sequence = *c.block.sequence;
+  reset(c, c.state);
+  const Index chunk_end = std::min((chunk + 1) * kKeyChunk, visible.end);
+  const Index start = std::max(chunk * kKeyChunk, visible.begin / kKeyBlock * kKeyBlock);
+  const bool may_hide = problem.mask.data != nullptr || problem.bias.data != nullptr;
+  for (Index begin = start; begin < chunk_end; begin += kKeyBlock) {
+    const Index end = std::min(begin + kKeyBlock, chunk_end);
+    const Index count = end - begin;
+    KeyBlockRows rows{begin, end, {}, {}, true};
+    const Index row = sequence.key_begin + begin;
+    rows.keys = rows_of(problem.key, problem.key.offset(sequence.batch, c.block.kv_head, row, 0), count, problem.head_dim, c.keys);
+    rows.values =
+        rows_of(problem.value, problem.value.offset(sequence.batch, c.block.kv_head, row, 0), count, problem.value_dim, c.values);
+    if (may_hide || tile_keys(c, 0, c.padded, begin, end).limited) {
+      rows.values_finite = all_finite(rows.values, count, problem.value_dim);
+    }
+    for_each_panel(c, [&](auto vectors, Index first) HWY_ATTR { attend_panel<vectors()>(c, first, rows); });
+  }
+}
+
+// total = total joined with part. A part that has seen nothing is neutral to the last bit: its factor is 0, the other's 2^0 = 1.
+HWY_INLINE void join(const BlockContext& c, const SoftmaxState& total, const SoftmaxState& part) {
+  for_each_panel(c, [&](auto vectors, Index first) HWY_ATTR {
+    constexpr Index kWidth = vectors() * kN;
+    for (Index v = first; v < first + kWidth; v += kN) {
+      const Vec a = hn::Load(kTag, total.maximum + v), b = hn::Load(kTag, part.maximum + v);
+      const Vec maximum = hn::Max(a, b);
+      const Vec base = hn::IfThenZeroElse(hn::Eq(maximum, hn::Set(kTag, kMinusInfinity)), maximum);
+      const Vec of_total = exp2(hn::Sub(a, base)), of_part = exp2(hn::Sub(b, base));
+      hn::Store(maximum, kTag, total.maximum + v);
+      hn::Store(hn::MulAdd(hn::Load(kTag, total.sum + v), of_total, hn::Mul(hn::Load(kTag, part.sum + v), of_part)), kTag, total.sum + v);
+      hn::Store(hn::Max(hn::Load(kTag, total.seen + v), hn::Load(kTag, part.seen + v)), kTag, total.seen + v);
+      const Index panel = first * c.problem.value_dim + (v - first);
+      for (Index t = 0; t < c.problem.value_dim; ++t) {
+        float* HWY_RESTRICT out = total.output + panel + t * kWidth;
+        hn::Store(hn::MulAdd(hn::Load(kTag, out), of_total, hn::Mul(hn::Load(kTag, part.output + panel + t * kWidth), of_part)), kTag, out);
+      }
+    }
+  });
+}
+
+// The division, the sink, and the way back from lanes to rows.
+HWY_INLINE void finish(const BlockContext& c, const SoftmaxState& state) {
+  const AttentionProblem& problem = c.problem;
+  const Index batch = c.block.sequence->batch;
+  HWY_ALIGN float factor[kPanelLanes];
+  for_each_panel(c, [&](auto vectors, Index first) HWY_ATTR {
+    constexpr Index kWidth = vectors() * kN;
+    HWY_ALIGN float sink[kWidth];
+    for (Index l = 0; l < kWidth; ++l) {
+      sink[l] = problem.sinks != nullptr ? static_cast<float>(static_cast<double>(problem.sinks[lane_at(c, first + l).head]) * kLog2E)
+                                         : kMinusInfinity;
+    }
+    for (Index v = 0; v < kWidth; v += kN) {
+      const Vec old = hn::Load(kTag, state.maximum + first + v), logit = hn::Load(kTag, sink + v);
+      const Vec maximum = hn::Max(old, logit);
+      const Vec base = hn::IfThenZeroElse(hn::Eq(maximum, hn::Set(kTag, kMinusInfinity)), maximum);
+      const Vec rescale = exp2(hn::Sub(old, base));
+      const Vec sum = hn::MulAdd(hn::Load(kTag, state.sum + first + v), rescale, exp2(hn::Sub(logit, base)));
+      const Vec seen = hn::Load(kTag, state.seen + first + v);
+      // Selected, not multiplied: a row that sees nothing is 0 whatever else went on.
+      hn::Store(hn::IfThenElseZero(hn::Ne(seen, hn::Zero(kTag)), hn::Div(rescale, sum)), kTag, factor + v);
+      hn::Store(maximum, kTag, state.maximum + first + v);
+      hn::Store(sum, kTag, state.sum + first + v);
+    }
+    // From [value_dim, panel width] to rows, in the room of the copied values, which are no longer needed.
+    const float* panel = state.output + first * problem.value_dim;
+    for (Index t = 0; t < problem.value_dim; t += 4) {
+      transpose_rows(panel + t * kWidth, kWidth, std::min<Index>(4, problem.value_dim - t), kWidth, c.values + t, problem.value_dim);
+    }
+    for (Index l = 0; l < std::min(kWidth, c.lanes - first); ++l) {
+      const Lane lane = lane_at(c, first + l);
+      store_row(c.values + l * problem.value_dim, problem.value_dim, factor[l], problem.output,
+                problem.output.offset(batch, lane.head, lane.row, 0));
+      if (problem.lse.data != nullptr) {
+        const double lse = (static_cast<double>(state.maximum[first + l]) + std::log2(static_cast<double>(state.sum[first + l]))) / kLog2E;
+        problem.lse.data[problem.lse.offset(batch, lane.head, lane.row, 0)] = static_cast<float>(lse);
+      }
+    }
+  });
+}
+
+}  // namespace multihead::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // include guard per target

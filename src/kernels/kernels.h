@@ -1,0 +1,68 @@
+// Entry points of the vector kernels: plain pointers and numbers in, no vector types. Each dispatches to the active target.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "kernels/problem.h"
+
+namespace multihead::kernels {
+
+/// Keys between two updates of the running maximum. 96 rows of 64 floats of K and of V fill most of a 48 KiB cache; 192 and 384
+/// measured the same within noise. Part of the definition of the bits, like kKeyChunk.
+inline constexpr Index kKeyBlock = 96;
+/// Keys after which the softmax starts afresh and the results are merged, always in ascending order. Few queries over many keys
+/// are shared out among threads by these chunks; every other path walks the same chunks, so the bits agree.
+inline constexpr Index kKeyChunk = 24 * kKeyBlock;
+/// (query, head) pairs of one work item at most: panels of 3, 12, 24 and 48 lanes all divide it.
+inline constexpr Index kBlockLanes = 192;
+
+/// What one register tile of the active target spans.
+struct KernelShape {
+  Index vector_lanes = 0;
+  Index panel_lanes = 0;
+};
+KernelShape kernel_shape();
+
+/// One piece of work: lanes [lane_begin, lane_end) of one key/value head of one sequence. A lane is a (query, head) pair: lane r is
+/// query r / group of the sequence, head kv_head * group + r % group.
+struct Block {
+  const Sequence* sequence = nullptr;
+  Index kv_head = 0;
+  Index lane_begin = 0, lane_end = 0;
+};
+
+/// The softmax of a block over one chunk of keys, not yet normalised: what `merge_block` joins.
+/// Layout by panels of lanes; opaque to the caller.
+struct Partial {
+  float* data = nullptr;
+};
+
+/// Floats of scratch that attend_block needs for blocks of up to `lanes` lanes.
+std::size_t workspace_floats(const AttentionProblem& problem, Index lanes);
+/// Floats of one Partial of `lanes` lanes.
+std::size_t partial_floats(const AttentionProblem& problem, Index lanes);
+
+/// All keys of the block, chunk after chunk, and the result.
+void attend_block(const AttentionProblem& problem, const Block& block, float* workspace);
+/// One chunk of keys, [chunk * kKeyChunk, (chunk + 1) * kKeyChunk), into a partial.
+void attend_chunk(const AttentionProblem& problem, const Block& block, Index chunk, Partial partial, float* workspace);
+/// Joins partials of ascending chunks and writes the block's result. The same bits as attend_block over these chunks.
+void merge_chunks(const AttentionProblem& problem, const Block& block, const std::vector<Partial>& partials, float* workspace);
+
+/// Where coefficients go: rows[r] receives those of lane lane_begin + r for keys [keys.begin, keys.end) of the sequence.
+struct ProbabilityTarget {
+  const float* lse = nullptr;  ///< [lanes], natural log
+  float* const* rows = nullptr;
+  KeyRange keys;
+};
+
+/// Coefficients exp(score - lse) of a block; the scores have the bits that attend_block used. 0 where a pair is not visible.
+void probability_rows(const AttentionProblem& problem, const Block& block, const ProbabilityTarget& target, float* workspace);
+
+/// Names of the targets compiled in and supported by this CPU, best first; the active one; and the choice of another.
+std::vector<const char*> target_names();
+const char* active_target_name();
+bool choose_target(const char* name);
+
+}  // namespace multihead::kernels

@@ -1,0 +1,159 @@
+// The two register tiles that all the arithmetic goes through, for one Highway target. Queries lie across vector lanes; K and V
+// are read element by element, in the order in which they are stored, and broadcast:
+//
+//     scores   S[key][lane]  = sum_t   K[key][t] * Q[t][lane]          Q: the panel packed once, [head_dim, panel]
+//     output   O[t][lane]    = O[t][lane] * alpha[lane] + sum_key V[key][t] * P[key][lane]
+//
+// No horizontal sums, no packing of K or V, and one order of summation: every S[key][lane] is the chain of head_dim fused
+// multiply-adds in the order of t, every O[t][lane] the chain over keys in ascending order, whatever the tile's size. That is
+// why a result's bits do not depend on where its row landed.
+//
+// kRows * kVectors accumulators must cover the latency of the multiply-add units (2 units * 4…5 cycles) and leave registers for
+// the operands: 4 * 3 of 16 on AVX2 and older, 8 * 3 of 32 on AVX-512 and NEON. 6 * 2 measured the same on AVX2 within noise.
+#if defined(MULTIHEAD_KERNELS_TILES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef MULTIHEAD_KERNELS_TILES_INL_H_
+#undef MULTIHEAD_KERNELS_TILES_INL_H_
+#else
+#define MULTIHEAD_KERNELS_TILES_INL_H_
+#endif
+
+#include "kernels/exp2-inl.h"
+#include "multihead/tensor.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace multihead::kernels::HWY_NAMESPACE {
+
+inline constexpr int kMaxVectors = 3;
+inline constexpr Index kPanelLanes = kMaxVectors * static_cast<Index>(kLanes);
+#if HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM_A64
+inline constexpr int kTileRows = 8;
+#else
+inline constexpr int kTileRows = 4;
+#endif
+
+// Rows of K or V: `data` points at the first, rows are `stride` elements apart, elements of a row are adjacent.
+struct Rows {
+  const float* data;
+  Index stride;
+
+  HWY_INLINE const float* row(Index index) const { return data + index * stride; }
+};
+
+template <int kRows, int kVectors>
+HWY_INLINE void score_tile(Rows keys, const float* HWY_RESTRICT packed_query, Index head_dim, float* HWY_RESTRICT scores,
+                           float* HWY_RESTRICT maxima) {
+  constexpr Index kWidth = kVectors * static_cast<Index>(kLanes);
+  Vec sum[kRows][kVectors];
+  HWY_UNROLL(8)
+  for (int r = 0; r < kRows; ++r) {
+    HWY_UNROLL(8)
+    for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::Zero(kTag);
+  }
+  const float* HWY_RESTRICT row[kRows];
+  for (int r = 0; r < kRows; ++r) row[r] = keys.row(r);
+  for (Index t = 0; t < head_dim; ++t) {
+    Vec q[kVectors];
+    HWY_UNROLL(8)
+    for (int v = 0; v < kVectors; ++v) q[v] = hn::Load(kTag, packed_query + t * kWidth + v * static_cast<Index>(kLanes));
+    HWY_UNROLL(8)
+    for (int r = 0; r < kRows; ++r) {
+      const Vec k = hn::Set(kTag, row[r][t]);
+      HWY_UNROLL(8)
+      for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::MulAdd(k, q[v], sum[r][v]);
+    }
+  }
+  HWY_UNROLL(8)
+  for (int v = 0; v < kVectors; ++v) {
+    Vec maximum = hn::Load(kTag, maxima + v * static_cast<Index>(kLanes));
+    HWY_UNROLL(8)
+    for (int r = 0; r < kRows; ++r) {
+      hn::Store(sum[r][v], kTag, scores + r * kWidth + v * static_cast<Index>(kLanes));
+      maximum = hn::Max(maximum, sum[r][v]);
+    }
+    hn::Store(maximum, kTag, maxima + v * static_cast<Index>(kLanes));
+  }
+}
+
+// alpha null: plain accumulation. kSkip: pairs whose weight is -0 are not visible and are stepped over (the value may be NaN).
+template <int kDims, int kVectors, bool kSkip>
+HWY_INLINE void output_tile(Rows values, const float* HWY_RESTRICT weights, Index keys, const float* HWY_RESTRICT alpha,
+                            float* HWY_RESTRICT output) {
+  constexpr Index kWidth = kVectors * static_cast<Index>(kLanes);
+  Vec sum[kDims][kVectors];
+  HWY_UNROLL(8)
+  for (int t = 0; t < kDims; ++t) {
+    HWY_UNROLL(8)
+    for (int v = 0; v < kVectors; ++v) {
+      const Index at = v * static_cast<Index>(kLanes);
+      sum[t][v] = hn::Mul(hn::Load(kTag, output + t * kWidth + at), hn::Load(kTag, alpha + at));
+    }
+  }
+  const float* HWY_RESTRICT value = values.data;
+  for (Index key = 0; key < keys; ++key, value += values.stride) {
+    Vec p[kVectors];
+    HWY_UNROLL(8)
+    for (int v = 0; v < kVectors; ++v) p[v] = hn::Load(kTag, weights + key * kWidth + v * static_cast<Index>(kLanes));
+    HWY_UNROLL(8)
+    for (int t = 0; t < kDims; ++t) {
+      const Vec x = hn::Set(kTag, value[t]);
+      HWY_UNROLL(8)
+      for (int v = 0; v < kVectors; ++v) {
+        if constexpr (kSkip) {
+          const hn::RebindToUnsigned<FloatTag> bits;
+          const auto hidden = hn::RebindMask(kTag, hn::Eq(hn::BitCast(bits, p[v]), hn::Set(bits, 0x80000000u)));
+          sum[t][v] = hn::IfThenElse(hidden, sum[t][v], hn::MulAdd(x, p[v], sum[t][v]));
+        } else {
+          sum[t][v] = hn::MulAdd(x, p[v], sum[t][v]);
+        }
+      }
+    }
+  }
+  HWY_UNROLL(8)
+  for (int t = 0; t < kDims; ++t) {
+    HWY_UNROLL(8)
+    for (int v = 0; v < kVectors; ++v) hn::Store(sum[t][v], kTag, output + t * kWidth + v * static_cast<Index>(kLanes));
+  }
+}
+
+// The last 1 … kTileRows - 1 rows, by the tile of exactly that height: a padded tile would read rows that do not exist.
+template <int kRows, typename Call>
+HWY_INLINE void with_rows(Index rows, const Call& call) {
+  if constexpr (kRows > 0) {
+    if (rows == kRows) {
+      call(std::integral_constant<int, kRows>());
+    } else {
+      with_rows<kRows - 1>(rows, call);
+    }
+  }
+}
+
+// scores[key][lane] of `count` keys, and the running maximum of each lane over them.
+template <int kVectors>
+HWY_NOINLINE void score_keys(Rows keys, Index count, const float* packed_query, Index head_dim, float* scores, float* maxima) {
+  constexpr Index kWidth = kVectors * static_cast<Index>(kLanes);
+  Index key = 0;
+  for (; key + kTileRows <= count; key += kTileRows) {
+    score_tile<kTileRows, kVectors>({keys.row(key), keys.stride}, packed_query, head_dim, scores + key * kWidth, maxima);
+  }
+  with_rows<kTileRows - 1>(count - key, [&](auto rows) HWY_ATTR {
+    score_tile<rows(), kVectors>({keys.row(key), keys.stride}, packed_query, head_dim, scores + key * kWidth, maxima);
+  });
+}
+
+// output[t][lane] = output * alpha + sum over `count` keys of weight * value.
+template <int kVectors, bool kSkip>
+HWY_NOINLINE void accumulate_values(Rows values, Index value_dim, const float* weights, Index count, const float* alpha, float* output) {
+  constexpr Index kWidth = kVectors * static_cast<Index>(kLanes);
+  Index t = 0;
+  for (; t + kTileRows <= value_dim; t += kTileRows) {
+    output_tile<kTileRows, kVectors, kSkip>({values.data + t, values.stride}, weights, count, alpha, output + t * kWidth);
+  }
+  with_rows<kTileRows - 1>(value_dim - t, [&](auto dims) HWY_ATTR {
+    output_tile<dims(), kVectors, kSkip>({values.data + t, values.stride}, weights, count, alpha, output + t * kWidth);
+  });
+}
+
+}  // namespace multihead::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // include guard per target
