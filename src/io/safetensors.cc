@@ -148,8 +148,10 @@ const std::map<std::string, std::string>& Safetensors::metadata() const { return
 Tensor Safetensors::read(const std::string& name) const {
   const SafetensorsEntry* entry = find(name);
   if (entry == nullptr) {
-    throw InvalidArgument(concat("Safetensors::read: no tensor ", quote(name), "; nearest of ", entries().size(), ": ",
-                                 nearest_names(entries(), name)));
+    const std::string near = nearest_names(entries(), name);
+    throw InvalidArgument(
+        concat("Safetensors::read: no tensor ", quote(name), "; ",
+               near.empty() ? "the file has no tensors" : concat("nearest of ", entries().size(), ": ", near)));
   }
   const State::Shard& shard = state_->shards[state_->shard_of[static_cast<std::size_t>(entry - entries().data())]];
   const File file(shard.path);
