@@ -51,7 +51,7 @@ Head head_of(const MultiHeadAttention& layer, const Matrix& input, const Tensor&
             project(input, weights.value_weight, "V", kv_head * value_dim, value_dim),
             Matrix("scores", n, n),
             matrix_of(probabilities, "coefficients", h * n * n, n, n),
-            Matrix(std::string("O_").append(std::to_string(h)), n, value_dim)};
+            Matrix("O_" + std::to_string(h), n, value_dim)};
   const double scale = config.scale ? static_cast<double>(*config.scale) : 1 / std::sqrt(static_cast<double>(dim));
   for (Index i = 0; i < n; ++i) {
     for (Index j = 0; j < n; ++j) {
@@ -132,7 +132,8 @@ void add_matrices(const MultiHeadAttention& layer, const Tensor& input, Report& 
   const Matrix output = matrix_of(result, "output = concat W_O", 0, n, config.output_dim);
   std::vector<Head> heads;
   Json heads_json = Json::array();
-  std::string text = "\n" + side_by_side({x});
+  std::string text = "\n";
+  text += side_by_side({x});
   for (Index h = 0; h < config.num_heads; ++h) {
     const Head& head = heads.emplace_back(head_of(layer, x, probabilities, h));
     heads_json.push_back({{"query", json_of(head.query)},
@@ -141,11 +142,12 @@ void add_matrices(const MultiHeadAttention& layer, const Tensor& input, Report& 
                           {"scores", json_of(head.scores)},
                           {"probabilities", json_of(head.probabilities)},
                           {"output", json_of(head.output)}});
-    text.append("\nhead ").append(std::to_string(h)).append("\n");
+    text += "\nhead " + std::to_string(h) + "\n";
     text += side_by_side({head.query, head.key, head.value, head.scores, head.probabilities, head.output});
   }
   const Matrix joined = concat(heads);
-  report.append(text + "\n" + side_by_side({joined, output}));
+  text += "\n";
+  report.append(text + side_by_side({joined, output}));
   report.set("matrices",
              {{"input", json_of(x)}, {"heads", heads_json}, {"concat", json_of(joined)}, {"output", json_of(output)}});
 }

@@ -1,5 +1,5 @@
 // multihead attend: files in, files out, every option heard.
-#include "cli/command.h"
+#include "cli/run_command.h"
 #include "multihead/attention.h"
 
 namespace multihead::test {
@@ -12,7 +12,7 @@ std::vector<std::string> with(std::vector<std::string> arguments, const std::vec
   return arguments;
 }
 
-class Attend : public CommandTest {
+class CliAttend : public CommandTest {
  protected:
   /// Zero queries and keys, values 0, 1, 2 …: a row's output is the mean of the keys that it sees.
   void write_means(Index query_len, Index key_len) const {
@@ -33,7 +33,7 @@ class Attend : public CommandTest {
   }
 };
 
-TEST_F(Attend, MeansOfWhatIsVisible) {
+TEST_F(CliAttend, MeansOfWhatIsVisible) {
   write_means(6, 6);
   const struct {
     std::vector<std::string> options;
@@ -54,13 +54,13 @@ TEST_F(Attend, MeansOfWhatIsVisible) {
   }
 }
 
-TEST_F(Attend, AlignsCausalRowsAtTheEndUnlessToldOtherwise) {
+TEST_F(CliAttend, AlignsCausalRowsAtTheEndUnlessToldOtherwise) {
   write_means(2, 4);
   expect_near(output_with({"--causal"}), {1, 1.5}, 1e-6);
   expect_near(output_with({"--causal", "--top-left"}), {0, 0.5}, 1e-6);
 }
 
-TEST_F(Attend, ReadsMasksBiasesAndLists) {
+TEST_F(CliAttend, ReadsMasksBiasesAndLists) {
   write_means(2, 4);
   write("mask.npy", tensor_of({2, 4}, {1, 0, 0, 1, 0, 0, 0, 0}, DType::kBool));
   expect_near(output_with({"--mask", "mask.npy"}), {1.5, 0}, 1e-6);
@@ -79,7 +79,7 @@ TEST_F(Attend, ReadsMasksBiasesAndLists) {
   EXPECT_NEAR(output_with({"--alibi-slopes", "slopes.npy"})[1], last, 1e-6);
 }
 
-TEST_F(Attend, ScalesAndCaps) {
+TEST_F(CliAttend, ScalesAndCaps) {
   write("q.npy", tensor_of({1, 1, 1}, {1}));
   write("k.npy", tensor_of({1, 3, 1}, {2, 1, 3}));
   write("v.npy", tensor_of({1, 3, 1}, {1, 10, 1000}));
@@ -90,7 +90,7 @@ TEST_F(Attend, ScalesAndCaps) {
   expect_near(output_with({"--scale", "-1", "--mask", "mask.npy"}), {1 - weight + 10 * weight}, 1e-5);
 }
 
-TEST_F(Attend, EveryResultAgreesWithTheDefinition) {
+TEST_F(CliAttend, EveryResultAgreesWithTheDefinition) {
   const Dims query{2, 6, 33, 8}, key{2, 2, 47, 8}, value{2, 2, 47, 5};
   write_random(query, key, value);
   const std::vector<std::string> files{"--output", "o.npy", "--lse", "l.npy", "--probabilities", "p.npy"};
@@ -116,7 +116,7 @@ TEST_F(Attend, EveryResultAgreesWithTheDefinition) {
   }
 }
 
-TEST_F(Attend, KeepsTheRankOfItsInputs) {
+TEST_F(CliAttend, KeepsTheRankOfItsInputs) {
   write_random({4, 5, 8}, {2, 7, 8}, {2, 7, 3});
   run_ok(with(kArrays, {"--output", "o.npy", "--lse", "l.npy", "--probabilities", "p.npy"}));
   EXPECT_EQ(read("o.npy").shape(), (Dims{4, 5, 3}));
@@ -124,7 +124,7 @@ TEST_F(Attend, KeepsTheRankOfItsInputs) {
   EXPECT_EQ(read("p.npy").shape(), (Dims{4, 5, 7}));
 }
 
-TEST_F(Attend, EmptyExtentsAreOrdinary) {
+TEST_F(CliAttend, EmptyExtentsAreOrdinary) {
   const struct {
     Dims query, key, value, output;
   } kCases[] = {{{1, 2, 0, 4}, {1, 2, 3, 4}, {1, 2, 3, 4}, {1, 2, 0, 4}},
@@ -139,7 +139,7 @@ TEST_F(Attend, EmptyExtentsAreOrdinary) {
   }
 }
 
-TEST_F(Attend, ComputesInTheTypeThatWasAskedFor) {
+TEST_F(CliAttend, ComputesInTheTypeThatWasAskedFor) {
   const Dims shape{1, 2, 9, 16};
   write_random(shape, shape, shape, DType::kF64);
   const struct {
@@ -167,7 +167,7 @@ TEST_F(Attend, ComputesInTheTypeThatWasAskedFor) {
   }
 }
 
-TEST_F(Attend, TypesOfFilesDecideWithoutAnOption) {
+TEST_F(CliAttend, TypesOfFilesDecideWithoutAnOption) {
   const Dims shape{1, 2, 9, 16};
   write_random(shape, shape, shape, DType::kF16);
   output_with({});
@@ -176,7 +176,7 @@ TEST_F(Attend, TypesOfFilesDecideWithoutAnOption) {
   expect_failure(with(kArrays, {"--output", "p.npy"}), 1, {"key k.npy is f32", "query q.npy is f16", "--dtype"});
 }
 
-TEST_F(Attend, JsonTellsWhatHappened) {
+TEST_F(CliAttend, JsonTellsWhatHappened) {
   write_random({2, 6, 8}, {2, 6, 8}, {2, 6, 8});
   const auto json =
       run_ok(with(kArrays, {"--output", "o.npy", "--lse", "l.npy", "--compare", "--threads", "2", "--json"})).json();
@@ -194,7 +194,7 @@ TEST_F(Attend, JsonTellsWhatHappened) {
   EXPECT_EQ(json["written"][1]["shape"], (std::vector<int>{2, 6}));
 }
 
-TEST_F(Attend, TextTellsWhatHappened) {
+TEST_F(CliAttend, TextTellsWhatHappened) {
   write_random({2, 6, 8}, {2, 6, 8}, {2, 6, 8});
   const std::string text = run_ok(with(kArrays, {"--output", "o.npy", "--compare"})).out;
   for (const char* word : {"query", "[2, 6, 8] f32", "target", "thread", "time", "error", "relative", "written", "o.npy"}) {
@@ -202,14 +202,14 @@ TEST_F(Attend, TextTellsWhatHappened) {
   }
 }
 
-TEST_F(Attend, ReplacesAnOldOutput) {
+TEST_F(CliAttend, ReplacesAnOldOutput) {
   write_means(2, 4);
   write_bytes("o.npy", "something old");
   expect_near(output_with({}), {1.5, 1.5}, 1e-6);
   EXPECT_EQ(files(), (std::vector<std::string>{"k.npy", "o.npy", "q.npy", "v.npy"}));
 }
 
-TEST_F(Attend, RefusesWhatHasNoMeaning) {
+TEST_F(CliAttend, RefusesWhatHasNoMeaning) {
   write_random({1, 4, 5, 8}, {1, 2, 7, 8}, {1, 2, 7, 3});
   write("ints.npy", Tensor(DType::kI64, {1, 4, 5, 8}));
   write("flat.npy", Tensor(DType::kF32, {5, 8}));

@@ -1,5 +1,5 @@
 // The command as a whole: help, version, usage errors, and files that cannot be read or written.
-#include "cli/command.h"
+#include "cli/run_command.h"
 #include "multihead/runtime.h"
 
 namespace multihead::test {
@@ -7,7 +7,7 @@ namespace {
 
 constexpr int kFailed = 1, kUsage = 2;
 
-class CommandLine : public CommandTest {
+class CliCommandLine : public CommandTest {
  protected:
   void SetUp() override {
     CommandTest::SetUp();
@@ -21,7 +21,7 @@ class CommandLine : public CommandTest {
   }
 };
 
-TEST_F(CommandLine, HelpNamesEveryCommandAndEveryOption) {
+TEST_F(CliCommandLine, HelpNamesEveryCommandAndEveryOption) {
   const std::string help = run_ok({"--help"}).out;
   for (const char* word : {"run", "attend", "inspect", "describe", "targets", "--version"}) {
     EXPECT_NE(help.find(word), std::string::npos) << word;
@@ -43,9 +43,9 @@ TEST_F(CommandLine, HelpNamesEveryCommandAndEveryOption) {
   }
 }
 
-TEST_F(CommandLine, Version) { EXPECT_EQ(run_ok({"--version"}).out, "multihead " + version() + "\n"); }
+TEST_F(CliCommandLine, Version) { EXPECT_EQ(run_ok({"--version"}).out, "multihead " + version() + "\n"); }
 
-TEST_F(CommandLine, UsageErrors) {
+TEST_F(CliCommandLine, UsageErrors) {
   expect_failure({}, kUsage, {"expected a command", "describe", "multihead --help"});
   expect_failure({"attention"}, kUsage, {"attention"});
   expect_failure({"attend"}, kUsage, {"--query is required", "multihead attend --help"});
@@ -66,13 +66,13 @@ TEST_F(CommandLine, UsageErrors) {
   expect_failure(attend({"--output", "o.npy", "--reference", "--compare"}), kUsage, {"--reference", "--compare"});
 }
 
-TEST_F(CommandLine, NumbersMeanWhatTheySay) {
+TEST_F(CliCommandLine, NumbersMeanWhatTheySay) {
   run_ok(attend({"--output", "decimal.npy", "--causal", "--query-offset", "10"}));
   run_ok(attend({"--output", "leading_zero.npy", "--causal", "--query-offset", "010"}));  // not octal
   EXPECT_EQ(bytes_of(folder() / "decimal.npy"), bytes_of(folder() / "leading_zero.npy"));
 }
 
-TEST_F(CommandLine, UnreadableInputs) {
+TEST_F(CliCommandLine, UnreadableInputs) {
   expect_failure(attend({"--output", "o.npy"}, "missing.npy"), kFailed, {"missing.npy", "No such file"});
   expect_failure(attend({"--output", "o.npy"}, "."), kFailed, {"folder"});
   write_bytes("empty.npy", "");
@@ -89,7 +89,7 @@ TEST_F(CommandLine, UnreadableInputs) {
   expect_failure(attend({"--output", "o.npy"}, "two\nlines.npy"), kFailed, {"lines.npy"});
 }
 
-TEST_F(CommandLine, UnusableOutputsAreFoundBeforeInputsAreRead) {
+TEST_F(CliCommandLine, UnusableOutputsAreFoundBeforeInputsAreRead) {
   fs::create_directory(folder() / "folder.npy");
   fs::create_symlink("nowhere.npy", folder() / "dangling.npy");
   fs::create_symlink("k.npy", folder() / "link.npy");
@@ -109,20 +109,20 @@ TEST_F(CommandLine, UnusableOutputsAreFoundBeforeInputsAreRead) {
   expect_failure(attend({"--output", "link.npy"}, missing), kFailed, {"link.npy", "given as key"});
 }
 
-TEST_F(CommandLine, AFolderWithoutWritePermission) {
+TEST_F(CliCommandLine, AFolderWithoutWritePermission) {
   if (geteuid() == 0) GTEST_SKIP() << "root may write everywhere";
   fs::create_directory(folder() / "closed");
   fs::permissions(folder() / "closed", fs::perms::owner_read | fs::perms::owner_exec);
   expect_failure(attend({"--output", "closed/o.npy"}), kFailed, {"closed", "Permission denied"});
 }
 
-TEST_F(CommandLine, ResultsThatDoNotFitInMemoryAreRefused) {
+TEST_F(CliCommandLine, ResultsThatDoNotFitInMemoryAreRefused) {
   const Index length = 4'000'000;
   for (const char* name : {"q.npy", "k.npy", "v.npy"}) write(name, Tensor(DType::kF32, {1, 1, length, 1}));
   expect_failure(attend({"--output", "o.npy", "--probabilities", "p.npy"}), kFailed, {"probabilities", "58.21 TiB"});
 }
 
-TEST_F(CommandLine, AFullDiskBehindStandardOutputIsAFailure) {
+TEST_F(CliCommandLine, AFullDiskBehindStandardOutputIsAFailure) {
   if (!fs::exists("/dev/full")) GTEST_SKIP() << "no /dev/full here";
   const std::string script =
       std::string("'") + MULTIHEAD_CLI + "' targets > /dev/full 2> '" + (folder() / "err").string() + "'";

@@ -1,12 +1,12 @@
 // multihead describe: numbers of the layer, and configurations that are refused.
-#include "cli/command.h"
+#include "cli/run_command.h"
 
 namespace multihead::test {
 namespace {
 
-class Describe : public CommandTest {};
+class CliDescribe : public CommandTest {};
 
-TEST_F(Describe, JsonHasEveryStep) {
+TEST_F(CliDescribe, JsonHasEveryStep) {
   const auto json =
       run_ok({"describe", "--model-dim", "512", "--heads", "8", "--length", "10", "--key-length", "20", "--json"}).json();
   EXPECT_EQ(json["config"]["head_dim"], 64);
@@ -26,32 +26,32 @@ TEST_F(Describe, JsonHasEveryStep) {
   EXPECT_TRUE(scores_seen) << json["steps"];
 }
 
-TEST_F(Describe, ParametersDoNotDependOnTheNumberOfHeads) {
+TEST_F(CliDescribe, ParametersDoNotDependOnTheNumberOfHeads) {
   for (const char* heads : {"1", "2", "8", "64"}) {
     EXPECT_EQ(run_ok({"describe", "--model-dim", "64", "--heads", heads, "--length", "4", "--json"}).json()["parameters"],
               4 * 64 * 64);
   }
 }
 
-TEST_F(Describe, GroupedHeadsAndOwnHeadDim) {
+TEST_F(CliDescribe, GroupedHeadsAndOwnHeadDim) {
   const auto json = run_ok({"describe", "--model-dim", "60", "--heads", "8", "--kv-heads", "2", "--head-dim", "16", "--length",
                             "4", "--json"})
                         .json();
   EXPECT_EQ(json["parameters"], 2 * 60 * 128 + 2 * 60 * 32);
 }
 
-TEST_F(Describe, TextIsATable) {
+TEST_F(CliDescribe, TextIsATable) {
   const std::string text = run_ok({"describe", "--preset", "llama-7b", "--length", "4096"}).out;
   for (const char* word : {"model_dim 4096", "32 heads", "[32, 4096, 128]", "67,108,864", "never stored", "2 GiB", "causal"}) {
     EXPECT_NE(text.find(word), std::string::npos) << "'" << word << "' in:\n" << text;
   }
 }
 
-TEST_F(Describe, PresetsHaveALengthOfTheirOwn) {
+TEST_F(CliDescribe, PresetsHaveALengthOfTheirOwn) {
   EXPECT_EQ(run_ok({"describe", "--preset", "lab", "--json"}).json()["query_len"], 3);
 }
 
-TEST_F(Describe, Refusals) {
+TEST_F(CliDescribe, Refusals) {
   expect_failure({"describe", "--model-dim", "12", "--heads", "5", "--length", "3"}, 1,
                  {"12", "5", "1, 2, 3, 4, 6, 12", "head_dim"});
   expect_failure({"describe", "--model-dim", "12", "--heads", "6", "--kv-heads", "4", "--length", "3"}, 1, {"6", "4"});

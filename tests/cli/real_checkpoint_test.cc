@@ -1,7 +1,7 @@
 // A real, trained checkpoint against a reference computed elsewhere: all layers, on every target, with any number of threads.
 #include <cstdlib>
 
-#include "cli/command.h"
+#include "cli/run_command.h"
 #include "multihead/runtime.h"
 
 namespace multihead::test {
@@ -10,7 +10,7 @@ namespace {
 constexpr int kLayers = 5;
 constexpr double kTolerance = 2e-6;
 
-class RealCheckpoint : public CommandTest {
+class CliRealCheckpoint : public CommandTest {
  protected:
   void SetUp() override {
     CommandTest::SetUp();
@@ -45,7 +45,7 @@ class RealCheckpoint : public CommandTest {
   fs::path data_;
 };
 
-TEST_F(RealCheckpoint, EveryLayerOnEveryTargetWithAnyNumberOfThreads) {
+TEST_F(CliRealCheckpoint, EveryLayerOnEveryTargetWithAnyNumberOfThreads) {
   const char* const kResults[] = {"output", "probabilities", "lse"};
   for (int layer = 0; layer < kLayers; ++layer) {
     for (const std::string& target : targets()) {
@@ -69,7 +69,7 @@ TEST_F(RealCheckpoint, EveryLayerOnEveryTargetWithAnyNumberOfThreads) {
   }
 }
 
-TEST_F(RealCheckpoint, TheDefinitionAgreesToTheLastDigitsOfFloat64) {
+TEST_F(CliRealCheckpoint, TheDefinitionAgreesToTheLastDigitsOfFloat64) {
   for (int layer = 0; layer < kLayers; ++layer) {
     run_ok(run_layer(layer, {"--reference"}));
     expect_near(values_of(read("output.npy")), values_of(expected(layer, "output")), 1e-12);
@@ -78,7 +78,7 @@ TEST_F(RealCheckpoint, TheDefinitionAgreesToTheLastDigitsOfFloat64) {
   }
 }
 
-TEST_F(RealCheckpoint, InspectTellsWhatItIs) {
+TEST_F(CliRealCheckpoint, InspectTellsWhatItIs) {
   const auto json = run_ok({"inspect", data_.string(), "--json"}).json();
   ASSERT_EQ(json["layers"].size(), static_cast<std::size_t>(kLayers));
   for (const auto& layer : json["layers"]) {

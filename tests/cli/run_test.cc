@@ -1,5 +1,5 @@
 // multihead run and inspect: layers from a checkpoint that the test writes, and from presets.
-#include "cli/command.h"
+#include "cli/run_command.h"
 #include "multihead/checkpoint.h"
 #include "multihead/layer.h"
 
@@ -9,7 +9,7 @@ namespace {
 // Two Llama layers: width 24, 6 heads over 2 key/value heads of 4, rotary.
 constexpr Index kWidth = 24, kHeads = 6, kKvHeads = 2, kHeadDim = 4, kLength = 11;
 
-class Run : public CommandTest {
+class CliRun : public CommandTest {
  protected:
   void write_checkpoint() const {
     fs::create_directory(folder() / "llama");
@@ -36,7 +36,7 @@ class Run : public CommandTest {
   }
 };
 
-TEST_F(Run, ALayerOfACheckpointAgreesWithTheDefinition) {
+TEST_F(CliRun, ALayerOfACheckpointAgreesWithTheDefinition) {
   write_checkpoint();
   write("x.npy", random_tensor({kLength, kWidth}, 5));
   const std::vector<std::string> outputs{"--output", "y.npy", "--probabilities", "p.npy",
@@ -69,7 +69,7 @@ TEST_F(Run, ALayerOfACheckpointAgreesWithTheDefinition) {
   EXPECT_EQ(values_of(read("y64.npy")), values_of(output));
 }
 
-TEST_F(Run, BatchAxisAndTypesAreKept) {
+TEST_F(CliRun, BatchAxisAndTypesAreKept) {
   write_checkpoint();
   write("x.npy", random_tensor({2, kLength, kWidth}, 5, DType::kF64));
   run_ok(run_layer("0", {"--output", "y.npy", "--lse", "l.npy"}));
@@ -80,7 +80,7 @@ TEST_F(Run, BatchAxisAndTypesAreKept) {
   EXPECT_EQ(read("half.npy").dtype(), DType::kF16);
 }
 
-TEST_F(Run, ThreadsDoNotChangeABit) {
+TEST_F(CliRun, ThreadsDoNotChangeABit) {
   write_checkpoint();
   write("x.npy", random_tensor({2, kLength, kWidth}, 5));
   for (const char* threads : {"1", "2", "3", "7"}) {
@@ -89,7 +89,7 @@ TEST_F(Run, ThreadsDoNotChangeABit) {
   }
 }
 
-TEST_F(Run, CrossAttentionReadsAMemory) {
+TEST_F(CliRun, CrossAttentionReadsAMemory) {
   write("x.npy", random_tensor({3, 512}, 1));
   write("m.npy", random_tensor({5, 512}, 2));
   const std::vector<std::string> call{"run",      "--preset", "vaswani-base",    "--input", "x.npy",     "--memory", "m.npy",
@@ -102,7 +102,7 @@ TEST_F(Run, CrossAttentionReadsAMemory) {
   expect_failure(call, 1, {"memory m.npy", "batch axis"});
 }
 
-TEST_F(Run, InspectListsEveryLayer) {
+TEST_F(CliRun, InspectListsEveryLayer) {
   write_checkpoint();
   for (const char* path : {"llama", "llama/model.safetensors"}) {
     const auto json = run_ok({"inspect", path, "--json"}).json();
@@ -120,7 +120,7 @@ TEST_F(Run, InspectListsEveryLayer) {
   }
 }
 
-TEST_F(Run, TheLabShowsItsMatrices) {
+TEST_F(CliRun, TheLabShowsItsMatrices) {
   const auto json = run_ok({"run", "--preset", "lab", "--json"}).json();
   const auto& matrices = json["matrices"];
   EXPECT_EQ(matrices["input"], nlohmann::json::parse("[[2,0,2,0],[0,2,2,0],[2,0,0,2]]"));
@@ -148,7 +148,7 @@ TEST_F(Run, TheLabShowsItsMatrices) {
   }
 }
 
-TEST_F(Run, BiggerPresetsShowASummaryWithTheError) {
+TEST_F(CliRun, BiggerPresetsShowASummaryWithTheError) {
   const auto json = run_ok({"run", "--preset", "vaswani-base", "--length", "50", "--seed", "7", "--json"}).json();
   EXPECT_EQ(json["input"]["shape"], (std::vector<int>{50, 512}));
   EXPECT_EQ(json["preset"]["seed"], 7);
@@ -157,7 +157,7 @@ TEST_F(Run, BiggerPresetsShowASummaryWithTheError) {
   EXPECT_TRUE(files().empty());
 }
 
-TEST_F(Run, SeedsMakeTheSameLayerAgain) {
+TEST_F(CliRun, SeedsMakeTheSameLayerAgain) {
   const auto run_seed = [&](const std::string& seed, const std::string& name) {
     run_ok({"run", "--preset", "vaswani-base", "--length", "4", "--seed", seed, "--output", name});
     return bytes_of(folder() / name);
@@ -167,7 +167,7 @@ TEST_F(Run, SeedsMakeTheSameLayerAgain) {
   EXPECT_NE(run_seed("2", "c.npy"), first);
 }
 
-TEST_F(Run, Refusals) {
+TEST_F(CliRun, Refusals) {
   write_checkpoint();
   write("x.npy", random_tensor({kLength, kWidth}, 5));
   write("wide.npy", random_tensor({kLength, kWidth + 1}, 5));

@@ -1,13 +1,13 @@
 // multihead targets, and --target everywhere.
-#include "cli/command.h"
+#include "cli/run_command.h"
 #include "multihead/runtime.h"
 
 namespace multihead::test {
 namespace {
 
-class Targets : public CommandTest {};
+class CliTargets : public CommandTest {};
 
-TEST_F(Targets, ListsWhatTheLibraryHas) {
+TEST_F(CliTargets, ListsWhatTheLibraryHas) {
   const auto json = run_ok({"targets", "--json"}, {"MULTIHEAD_TARGET=", "MULTIHEAD_THREADS=3"}).json();
   EXPECT_EQ(json["targets"].get<std::vector<std::string>>(), targets());
   EXPECT_EQ(json["active"], targets().front());
@@ -17,7 +17,7 @@ TEST_F(Targets, ListsWhatTheLibraryHas) {
   for (const std::string& name : targets()) EXPECT_NE(text.find(name), std::string::npos) << text;
 }
 
-TEST_F(Targets, OptionAndEnvironmentChoose) {
+TEST_F(CliTargets, OptionAndEnvironmentChoose) {
   for (const char* name : {"q.npy", "k.npy", "v.npy"}) write(name, random_tensor({2, 3, 4}, 1));
   const std::vector<std::string> call{"attend",  "--query", "q.npy",    "--key", "k.npy",
                                       "--value", "v.npy",   "--output", "o.npy", "--json"};
