@@ -36,6 +36,8 @@ void require_addressable(const char* function, const char* name, const ConstTens
           view.strides, "; expected one stride an axis");
   if (view.size() == 0) return;
   require(view.data != nullptr, function, ": ", name, " of shape ", view.shape, " has a null data pointer");
+  require(reinterpret_cast<std::uintptr_t>(view.data) % size_of(view.dtype) == 0, function, ": expected ", name, " at a multiple of ",
+          size_of(view.dtype), " bytes, the size of ", name_of(view.dtype), "; got ", view.data);
   Index reach = static_cast<Index>(size_of(view.dtype));
   for (int axis = 0; axis < view.rank(); ++axis) {
     Index span = 0;

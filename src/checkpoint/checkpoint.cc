@@ -18,7 +18,8 @@ namespace fs = std::filesystem;
 fs::path tensors_in(const fs::path& folder) {
   std::vector<fs::path> indices, files;
   std::error_code error;
-  for (auto entry = fs::directory_iterator(folder, error); !error && entry != fs::directory_iterator(); entry.increment(error)) {
+  for (auto entry = fs::directory_iterator(folder, error); !error && entry != fs::directory_iterator();
+       entry.increment(error)) {
     const std::string name = entry->path().filename().string();
     if (name.ends_with(".safetensors.index.json")) indices.push_back(entry->path());
     if (name.ends_with(".safetensors")) files.push_back(entry->path());

@@ -44,7 +44,8 @@ std::string joined(const Keys& keys) {
 Config Config::read(const std::filesystem::path& folder) {
   for (const char* name : {"config.json", "params.json"}) {
     const std::filesystem::path path = folder / name;
-    if (!std::filesystem::exists(path)) continue;
+    std::error_code error;
+    if (!std::filesystem::exists(path, error)) continue;
     json parsed = json::parse(read_text(path), nullptr, /*allow_exceptions=*/false);
     if (!parsed.is_object()) refuse(path.string(), "expected a JSON object");
     Config config;

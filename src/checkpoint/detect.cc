@@ -62,7 +62,8 @@ bool knows(const Naming& naming, const std::string& name, const SafetensorsEntry
 const SafetensorsEntry* unexpected_tensor(const Safetensors& tensors, const std::string& path, const Naming& naming) {
   const auto& entries = tensors.entries();
   const std::string prefix = path.empty() ? "" : path + ".";
-  auto entry = std::lower_bound(entries.begin(), entries.end(), prefix, [](const auto& e, const auto& p) { return e.name < p; });
+  auto entry =
+      std::lower_bound(entries.begin(), entries.end(), prefix, [](const auto& e, const auto& p) { return e.name < p; });
   for (; entry != entries.end() && entry->name.starts_with(prefix); ++entry) {
     if (!knows(naming, entry->name.substr(prefix.size()), *entry)) return &*entry;
   }
@@ -127,7 +128,8 @@ class Selection {
     if (type) keep_type(*type);
     if (candidates_.size() > 1) keep_explaining();
     if (candidates_.size() > 1) {
-      fail("these names are shared by ", names_of(candidates_), "; config.json's model_type must tell which, and there is none");
+      fail("these names are shared by ", names_of(candidates_),
+           "; config.json's model_type must tell which, and there is none");
     }
     const Candidate& chosen = candidates_.front();
     if (const SafetensorsEntry* stranger = unexpected_tensor(tensors_, path_, *chosen.naming)) {
@@ -167,7 +169,8 @@ class Selection {
       return types.empty() || std::find(types.begin(), types.end(), type) != types.end();
     });
     if (kept.empty()) {
-      fail("the names are those of ", names_of(candidates_), ", but config.json's model_type ", quote(type), " is none of theirs");
+      fail("the names are those of ", names_of(candidates_), ", but config.json's model_type ", quote(type),
+           " is none of theirs");
     }
     candidates_ = std::move(kept);
   }

@@ -32,12 +32,12 @@ inline Part module(const std::string& name) { return {name + ".weight", name + "
 
 /// Names of one kind of attention block.
 struct Naming {
-  std::string block = {};   ///< path pattern, # = a number; the longest pattern that fits wins
+  std::string block = {};  ///< path pattern, # = a number; the longest pattern that fits wins
   bool cross = false;
   bool causal = false;
   bool transposed = false;  ///< weights are [in, out]
   Part query = {}, key = {}, value = {};
-  Part fused = {};          ///< holds whatever of query, key and value has no name of its own
+  Part fused = {};  ///< holds whatever of query, key and value has no name of its own
   Part output = {};
   Part query_norm = {}, key_norm = {};
   std::string sinks = {};
@@ -106,17 +106,17 @@ struct Family {
 const std::vector<Family>& families();
 
 // What the families' files add to that list.
-std::vector<Family> torch_families();       // torch.cc
-std::vector<Family> bert_families();        // bert.cc
-std::vector<Family> seq2seq_families();     // seq2seq.cc
-std::vector<Family> t5_families();          // t5.cc
-std::vector<Family> vision_families();      // vision.cc
-std::vector<Family> diffusion_families();   // diffusion.cc
-std::vector<Family> gpt_families();         // gpt.cc
-std::vector<Family> falcon_families();      // falcon.cc
-std::vector<Family> mpt_families();         // mpt.cc
-std::vector<Family> llama_families();       // llama.cc
-std::vector<Family> gemma_families();       // gemma.cc
-std::vector<Family> gpt_oss_families();     // gpt_oss.cc
+std::vector<Family> torch_families();      // torch.cc
+std::vector<Family> bert_families();       // bert.cc
+std::vector<Family> seq2seq_families();    // seq2seq.cc
+std::vector<Family> t5_families();         // t5.cc
+std::vector<Family> vision_families();     // vision.cc
+std::vector<Family> diffusion_families();  // diffusion.cc
+std::vector<Family> gpt_families();        // gpt.cc
+std::vector<Family> falcon_families();     // falcon.cc
+std::vector<Family> mpt_families();        // mpt.cc
+std::vector<Family> llama_families();      // llama.cc
+std::vector<Family> gemma_families();      // gemma.cc
+std::vector<Family> gpt_oss_families();    // gpt_oss.cc
 
 }  // namespace multihead::checkpoint

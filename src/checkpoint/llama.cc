@@ -1,5 +1,5 @@
-// Decoders with the tensor names of Llama (config.json's model_type tells them apart), and those that differ from it by names or
-// by a fused projection only: rotary positions, grouped heads, causal.
+// Decoders with the tensor names of Llama (config.json's model_type tells them apart), and those that differ from it by names
+// or by a fused projection only: rotary positions, grouped heads, causal.
 #include "checkpoint/measure.h"
 #include "checkpoint/position.h"
 

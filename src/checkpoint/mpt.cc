@@ -37,11 +37,9 @@ BlockPlan configure_dbrx(const Context& context) {
 }  // namespace
 
 std::vector<Family> mpt_families() {
-  const Naming mpt{.block = "blocks.#.attn",
-                   .causal = true,
-                   .fused = module("Wqkv"),
-                   .output = module("out_proj")};
-  const Naming dbrx{.block = "blocks.#.norm_attn_norm.attn", .causal = true, .fused = module("Wqkv"), .output = module("out_proj")};
+  const Naming mpt{.block = "blocks.#.attn", .causal = true, .fused = module("Wqkv"), .output = module("out_proj")};
+  const Naming dbrx{
+      .block = "blocks.#.norm_attn_norm.attn", .causal = true, .fused = module("Wqkv"), .output = module("out_proj")};
   return {{"mpt", {"mpt"}, {mpt}, configure_mpt}, {"dbrx", {"dbrx"}, {dbrx}, configure_dbrx}};
 }
 

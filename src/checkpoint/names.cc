@@ -55,7 +55,8 @@ DepthKey depth_key(std::string_view path, bool cross) {
   DepthKey key;
   std::size_t after_last_number = 0;
   for (const std::string_view part : components(path)) {
-    const auto* ordered = std::find_if(std::begin(kOrder), std::end(kOrder), [&](const auto& entry) { return entry.first == part; });
+    const auto* ordered =
+        std::find_if(std::begin(kOrder), std::end(kOrder), [&](const auto& entry) { return entry.first == part; });
     if (const auto number = number_of(part)) {
       key.emplace_back(*number, "");
       after_last_number = key.size();

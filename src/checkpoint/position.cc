@@ -24,8 +24,7 @@ RotaryScaling scaling_from(const Config& config, const Config& dict) {
   if (type == "linear") return LinearRotaryScaling{dict.need_number({"factor"})};
   if (type == "llama3") {
     return Llama3RotaryScaling{dict.need_number({"factor"}), dict.need_number({"low_freq_factor"}),
-                               dict.need_number({"high_freq_factor"}),
-                               dict.need_number({"original_max_position_embeddings"})};
+                               dict.need_number({"high_freq_factor"}), dict.need_number({"original_max_position_embeddings"})};
   }
   if (type == "yarn") {
     YarnRotaryScaling yarn;
@@ -67,7 +66,8 @@ Rotary rotary_from(const Context& context, Index head_dim, const RotaryDefaults&
   if (!(partial > 0 && partial <= 1)) fail("config.json: partial_rotary_factor: expected 0 to 1; got ", partial);
   rotary.rotary_dim = static_cast<Index>(partial * static_cast<double>(head_dim));
   if (const auto given = config.count({"rotary_dim"})) rotary.rotary_dim = *given;
-  if (rotary.rotary_dim == 0) fail("config.json: partial_rotary_factor: expected at least one of ", head_dim, " dimensions; got ", partial);
+  if (rotary.rotary_dim == 0)
+    fail("config.json: partial_rotary_factor: expected at least one of ", head_dim, " dimensions; got ", partial);
   rotary.scaling = scaling_from(config, dict);
   return rotary;
 }

@@ -9,12 +9,12 @@ namespace multihead::checkpoint {
 struct RotaryDefaults {
   RotaryPairing pairing = RotaryPairing::kHalfSplit;  ///< never in config.json
   double theta = 10000;
-  double partial = 1;   ///< share of head_dim that turns
-  bool local = false;   ///< of sliding layers with a base of their own (rope_local_base_freq), which is never scaled (Gemma 3)
+  double partial = 1;  ///< share of head_dim that turns
+  bool local = false;  ///< of sliding layers with a base of their own (rope_local_base_freq), which is never scaled (Gemma 3)
 };
 
-/// Precedence: rope_parameters (transformers 5; of this layer type if it is nested) or rope_scaling, the top level, the default.
-/// Throws FormatError for a scaling that the layer does not have.
+/// Precedence: rope_parameters (transformers 5; of this layer type if it is nested) or rope_scaling, the top level, the
+/// default. Throws FormatError for a scaling that the layer does not have.
 Rotary rotary_from(const Context& context, Index head_dim, const RotaryDefaults& defaults = {});
 
 /// Whether this layer's attention slides: from layer_types, else what the family's rule says.

@@ -38,7 +38,8 @@ std::vector<Family> seq2seq_families() {
   const std::vector<Naming> namings = {projections("encoder.layers.#.self_attn", false),
                                        projections("decoder.layers.#.self_attn", true),
                                        projections("decoder.layers.#.encoder_attn", false, true)};
-  const std::vector<Naming> openai = {openai_whisper("encoder.blocks.#.attn", false), openai_whisper("decoder.blocks.#.attn", true),
+  const std::vector<Naming> openai = {openai_whisper("encoder.blocks.#.attn", false),
+                                      openai_whisper("decoder.blocks.#.attn", true),
                                       openai_whisper("decoder.blocks.#.cross_attn", false, true)};
   return {
       {"bart",

@@ -1,5 +1,5 @@
-// T5: no 1/sqrt(head_dim), a bucketed relative bias whose table the first block of each stack holds for all of them (UMT5: every
-// block its own), none in cross attention. The table has a column a head, so that these layers need no config.json.
+// T5: no 1/sqrt(head_dim), a bucketed relative bias whose table the first block of each stack holds for all of them (UMT5:
+// every block its own), none in cross attention. The table has a column a head, so that these layers need no config.json.
 #include "checkpoint/measure.h"
 
 namespace multihead::checkpoint {

@@ -28,6 +28,10 @@ inline constexpr Index kN = static_cast<Index>(kLanes);
 inline constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 inline constexpr double kLog2E = 1.4426950408889634;
 
+// Blocks of so few lanes, all looking at the same keys, go through decode-inl.h.
+inline constexpr Index kDecodeLanes = std::min<Index>(4, kPanelLanes);
+inline constexpr Index kScoreFloats = kKeyBlock * std::max<Index>(kPanelLanes, 4);
+
 HWY_INLINE Index round_up(Index value, Index step) { return (value + step - 1) / step * step; }
 
 // The softmax of a block over some keys, not yet divided: arrays over lanes padded to whole vectors.
@@ -46,7 +50,7 @@ struct BlockContext {
   float* packed_query;
   SoftmaxState state;  // of the chunk at hand
   SoftmaxState total;  // of the chunks before it
-  float* scores;       // [kKeyBlock, panel]
+  float* scores;       // [kKeyBlock, panel]; decoding: [kDecodeLanes, kKeyBlock]
   float* addends;      // [kKeyBlock, panel]: bias and mask, -inf where not visible
   float* keys;         // [kKeyBlock, head_dim] copied
   float* values;       // [kKeyBlock, value_dim] copied
@@ -63,7 +67,7 @@ inline Index state_floats(Index padded, Index value_dim) { return padded * (3 + 
 inline Index context_floats(const AttentionProblem& problem, Index lanes) {
   const Index padded = round_up(lanes, kN);
   const Index dims = problem.head_dim + problem.value_dim;
-  return padded * problem.head_dim + 2 * state_floats(padded, problem.value_dim) + 2 * kKeyBlock * kPanelLanes +
+  return padded * problem.head_dim + 2 * state_floats(padded, problem.value_dim) + 2 * kScoreFloats +
          round_up(kKeyBlock * dims, 16);
 }
 
@@ -75,8 +79,8 @@ HWY_INLINE BlockContext make_context(const AttentionProblem& problem, const Bloc
   context.state = carve_state(at, padded, problem.value_dim);
   context.total = carve_state(at, padded, problem.value_dim);
   context.scores = at;
-  context.addends = context.scores + kKeyBlock * kPanelLanes;
-  context.keys = context.addends + kKeyBlock * kPanelLanes;
+  context.addends = context.scores + kScoreFloats;
+  context.keys = context.addends + kScoreFloats;
   context.values = context.keys + kKeyBlock * problem.head_dim;
   return context;
 }
@@ -94,29 +98,33 @@ HWY_INLINE Lane lane_at(const BlockContext& c, Index lane) {
           c.block.sequence->query_offset + query};
 }
 
-// Packs the block's queries panel by panel as [head_dim, panel width], scale folded in: with a scale rounded to f32 all scores
-// would be off by the same factor, which softmax turns into an error that rounding each product does not make.
-HWY_INLINE void pack_queries(const BlockContext& c) {
+// One lane's query as f32, scale folded in, to `row`: with a scale rounded to f32 all scores would be off by the same factor, which
+// softmax turns into an error that rounding each product does not make.
+HWY_INLINE void load_query(const BlockContext& c, Index index, float* row) {
   const AttentionProblem& problem = c.problem;
-  const Index dim = problem.head_dim;
   const double factor = problem.softcap > 0 ? problem.scale / problem.softcap : problem.scale * kLog2E;
+  const Lane lane = lane_at(c, index);
+  load_row(problem.query.data, problem.query.dtype, problem.query.offset(c.block.sequence->batch, lane.head, lane.row, 0),
+           problem.query.strides[3], problem.head_dim, row);
+  multiply_row(row, problem.head_dim, factor);
+}
+
+// Packs the block's queries panel by panel as [head_dim, panel width].
+HWY_INLINE void pack_queries(const BlockContext& c) {
+  const Index dim = c.problem.head_dim;
   for (Index first = 0; first < c.padded; first += kPanelLanes) {
     const Index width = std::min(kPanelLanes, c.padded - first);
-    float* panel = c.packed_query + first * dim;
     for (Index l = 0; l < width; l += 4) {
       const Index rows = std::min<Index>(4, width - l);
+      float* const staging = c.keys;  // not in use yet
       for (Index r = 0; r < rows; ++r) {
-        float* row = c.keys + r * dim;  // not in use yet
         if (first + l + r < c.lanes) {
-          const Lane lane = lane_at(c, first + l + r);
-          load_row(problem.query.data, problem.query.dtype, problem.query.offset(c.block.sequence->batch, lane.head, lane.row, 0),
-                   problem.query.strides[3], dim, row);
-          multiply_row(row, dim, factor);
+          load_query(c, first + l + r, staging + r * dim);
         } else {
-          std::fill_n(row, dim, 0.0f);
+          std::fill_n(staging + r * dim, dim, 0.0f);
         }
       }
-      transpose_rows(c.keys, dim, rows, dim, panel + l, width);
+      transpose_rows(staging, dim, rows, dim, c.packed_query + first * dim + l, width);
     }
   }
 }
@@ -247,6 +255,34 @@ HWY_INLINE TileKeys tile_keys(const BlockContext& c, Index first, Index width, I
   return tile;
 }
 
+// Calls work(vectors as a constant, first vector, begin, end) for stretches of the tile's keys and the vectors of the panel that
+// look at any of them: along a causal diagonal the first vectors have seen all they may before the last have begun.
+template <int kPanel, typename Work>
+HWY_INLINE void for_each_stretch(const BlockContext& c, Index first, const TileKeys& tile, const Work& work) {
+  if (!tile.limited || kPanel == 1) {
+    work(std::integral_constant<int, kPanel>(), Index{0}, tile.begin, tile.end);
+    return;
+  }
+  TileKeys of_vector[kPanel];
+  Index cuts[2 * kPanel];
+  for (int v = 0; v < kPanel; ++v) {
+    of_vector[v] = tile_keys(c, first + v * kN, kN, tile.begin, tile.end);
+    of_vector[v].end = std::max(of_vector[v].begin, of_vector[v].end);
+    cuts[2 * v] = of_vector[v].begin;
+    cuts[2 * v + 1] = of_vector[v].end;
+  }
+  std::sort(cuts, cuts + 2 * kPanel);
+  for (int i = 0; i + 1 < 2 * kPanel; ++i) {
+    const Index begin = cuts[i], end = cuts[i + 1];
+    if (begin == end) continue;
+    // Ranges ascend with the lane, so the vectors that look at a stretch are neighbours.
+    Index from = 0, to = kPanel;
+    while (from < kPanel && (of_vector[from].begin > begin || of_vector[from].end < end)) ++from;
+    while (to > from && (of_vector[to - 1].begin > begin || of_vector[to - 1].end < end)) --to;
+    with_constant<kPanel>(to - from, [&](auto vectors) HWY_ATTR { work(vectors, from, begin, end); });
+  }
+}
+
 // Scores of one panel against one tile of keys, with everything that happens to them before the softmax.
 template <int kVectors>
 HWY_INLINE void panel_scores(const BlockContext& c, Index first, const TileKeys& tile, Rows keys, float* maxima, float* seen) {
@@ -255,7 +291,11 @@ HWY_INLINE void panel_scores(const BlockContext& c, Index first, const TileKeys&
   const bool adjust = tile.limited || needs_adjustment(problem);
   if (problem.mask.data != nullptr || problem.bias.data != nullptr) load_addends(c, first, kWidth, tile);
   std::fill_n(maxima, kWidth, kMinusInfinity);
-  score_keys<kVectors>(keys, tile.end - tile.begin, c.packed_query + first * problem.head_dim, problem.head_dim, c.scores, maxima);
+  for_each_stretch<kVectors>(c, first, tile, [&](auto vectors, Index from, Index begin, Index end) HWY_ATTR {
+    const Index skip = begin - tile.begin;
+    score_keys<vectors(), kVectors>({keys.row(skip), keys.stride}, end - begin, c.packed_query + first * problem.head_dim + from * kN,
+                                    problem.head_dim, c.scores + skip * kWidth + from * kN, maxima + from * kN);
+  });
   if (adjust) {
     adjust_scores(c, first, kWidth, tile, maxima, seen);
   } else {
@@ -269,22 +309,32 @@ struct KeyBlockRows {
   bool values_finite;  // only looked at where some pair is not visible
 };
 
+template <int kVectors, bool kSkip>
+HWY_INLINE void weigh_values(const BlockContext& c, Index first, const TileKeys& tile, Rows values, const float* maxima) {
+  constexpr Index kWidth = kVectors * kN;
+  HWY_ALIGN float alpha[kWidth];
+  softmax_step<kVectors, kSkip>(c.scores, tile.end - tile.begin, maxima, c.state.maximum + first, c.state.sum + first, alpha);
+  for_each_stretch<kVectors>(c, first, tile, [&](auto vectors, Index from, Index begin, Index end) HWY_ATTR {
+    const Index skip = begin - tile.begin;
+    accumulate_values<vectors(), kVectors, kSkip>({values.row(skip), values.stride}, c.problem.value_dim,
+                                                  c.scores + skip * kWidth + from * kN, end - begin, alpha + from * kN,
+                                                  c.state.output + first * c.problem.value_dim + from * kN);
+    std::fill_n(alpha + from * kN, vectors() * kN, 1.0f);  // once is enough
+  });
+}
+
 template <int kVectors>
 HWY_INLINE void attend_panel(const BlockContext& c, Index first, const KeyBlockRows& rows) {
-  constexpr Index kWidth = kVectors * kN;
-  const TileKeys tile = tile_keys(c, first, kWidth, rows.begin, rows.end);
+  const TileKeys tile = tile_keys(c, first, kVectors * kN, rows.begin, rows.end);
   if (tile.begin >= tile.end) return;
-  HWY_ALIGN float maxima[kPanelLanes], alpha[kPanelLanes];
-  const Index skip = tile.begin - rows.begin, count = tile.end - tile.begin;
+  HWY_ALIGN float maxima[kPanelLanes];
+  const Index skip = tile.begin - rows.begin;
   panel_scores<kVectors>(c, first, tile, {rows.keys.row(skip), rows.keys.stride}, maxima, c.state.seen + first);
   const Rows values{rows.values.row(skip), rows.values.stride};
-  float* output = c.state.output + first * c.problem.value_dim;
   if (rows.values_finite) {
-    softmax_step<kVectors, false>(c.scores, count, maxima, c.state.maximum + first, c.state.sum + first, alpha);
-    accumulate_values<kVectors, false>(values, c.problem.value_dim, c.scores, count, alpha, output);
+    weigh_values<kVectors, false>(c, first, tile, values, maxima);
   } else {
-    softmax_step<kVectors, true>(c.scores, count, maxima, c.state.maximum + first, c.state.sum + first, alpha);
-    accumulate_values<kVectors, true>(values, c.problem.value_dim, c.scores, count, alpha, output);
+    weigh_values<kVectors, true>(c, first, tile, values, maxima);
   }
 }
 
@@ -292,11 +342,7 @@ HWY_INLINE void attend_panel(const BlockContext& c, Index first, const KeyBlockR
 template <typename Work>
 HWY_INLINE void for_each_panel(const BlockContext& c, const Work& work) {
   for (Index first = 0; first < c.padded; first += kPanelLanes) {
-    switch (std::min(kPanelLanes, c.padded - first) / kN) {
-      case 1: work(std::integral_constant<int, 1>(), first); break;
-      case 2: work(std::integral_constant<int, 2>(), first); break;
-      default: work(std::integral_constant<int, 3>(), first); break;
-    }
+    with_constant<kMaxVectors>(std::min(kPanelLanes, c.padded - first) / kN, [&](auto vectors) HWY_ATTR { work(vectors, first); });
   }
 }
 
@@ -306,27 +352,32 @@ HWY_INLINE KeyRange context_keys(const BlockContext& c) {
   return {all.begin, std::max(all.begin, all.end)};
 }
 
-// One chunk of keys into c.state.
-HWY_INLINE void walk_chunk(const BlockContext& c, KeyRange visible, Index chunk) {
-  const AttentionProblem& problem = c.problem;
-  const Sequence& sequence = *c.block.sequence;
-  reset(c, c.state);
+// Calls work(begin, end) for every key block of one chunk that `visible` leaves.
+template <typename Work>
+HWY_INLINE void for_each_key_block(KeyRange visible, Index chunk, const Work& work) {
   const Index chunk_end = std::min((chunk + 1) * kKeyChunk, visible.end);
   const Index start = std::max(chunk * kKeyChunk, visible.begin / kKeyBlock * kKeyBlock);
-  const bool may_hide = problem.mask.data != nullptr || problem.bias.data != nullptr;
-  for (Index begin = start; begin < chunk_end; begin += kKeyBlock) {
-    const Index end = std::min(begin + kKeyBlock, chunk_end);
-    const Index count = end - begin;
+  for (Index begin = start; begin < chunk_end; begin += kKeyBlock) work(begin, std::min(begin + kKeyBlock, chunk_end));
+}
+
+// Where key `key` of this block's head begins, in elements.
+HWY_INLINE Index key_offset(const BlockContext& c, const Strided<const void>& array, Index key) {
+  return array.offset(c.block.sequence->batch, c.block.kv_head, c.block.sequence->key_row(key), 0);
+}
+
+// One chunk of keys into c.state, panel by panel.
+HWY_INLINE void walk_panels(const BlockContext& c, KeyRange visible, Index chunk) {
+  reset(c, c.state);
+  const bool may_hide = c.problem.mask.data != nullptr || c.problem.bias.data != nullptr;
+  for_each_key_block(visible, chunk, [&](Index begin, Index end) HWY_ATTR {
     KeyBlockRows rows{begin, end, {}, {}, true};
-    const Index row = sequence.key_begin + begin;
-    rows.keys = rows_of(problem.key, problem.key.offset(sequence.batch, c.block.kv_head, row, 0), count, problem.head_dim, c.keys);
-    rows.values =
-        rows_of(problem.value, problem.value.offset(sequence.batch, c.block.kv_head, row, 0), count, problem.value_dim, c.values);
-    if (may_hide || tile_keys(c, 0, c.padded, begin, end).limited) {
-      rows.values_finite = all_finite(rows.values, count, problem.value_dim);
+    rows.keys = rows_of(c.problem.key, key_offset(c, c.problem.key, begin), end - begin, c.problem.head_dim, c.keys);
+    rows.values = rows_of(c.problem.value, key_offset(c, c.problem.value, begin), end - begin, c.problem.value_dim, c.values);
+    if (may_hide || tile_keys(c, 0, c.padded, rows.begin, rows.end).limited) {
+      rows.values_finite = all_finite(rows.values, rows.end - rows.begin, c.problem.value_dim);
     }
     for_each_panel(c, [&](auto vectors, Index first) HWY_ATTR { attend_panel<vectors()>(c, first, rows); });
-  }
+  });
 }
 
 // total = total joined with part. A part that has seen nothing is neutral to the last bit: its factor is 0, the other's 2^0 = 1.
