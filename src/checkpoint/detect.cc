@@ -78,15 +78,18 @@ std::string plain_letters(const std::string& text) {
   return plain;
 }
 
-// The model_type that a class like "GPTNeoXForCausalLM" belongs to: the longest that it begins with, else the class itself.
+// The model_type that a class like "GPTNeoXForCausalLM" belongs to; the class itself when that is not known.
 std::string model_type_of_class(const std::string& name) {
-  std::string best;
+  const std::string plain = plain_letters(name);
   for (const Family& family : families()) {
     for (const std::string& type : family.model_types) {
-      if (type.size() > best.size() && plain_letters(name).starts_with(plain_letters(type))) best = type;
+      const std::string begin = plain_letters(type);
+      for (const char* kind : {"for", "model", "lmhead", "encodermodel"}) {
+        if (plain.starts_with(begin + kind)) return type;
+      }
     }
   }
-  return best.empty() ? name : best;
+  return name;
 }
 
 std::optional<std::string> model_type(const Config& config) {

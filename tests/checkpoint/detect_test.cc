@@ -92,8 +92,10 @@ TEST(DetectTest, TheClassStandsInForTheModelType) {
                                   std::string(R"({"architectures": [")") + name + R"("], "num_attention_heads": 4})");
     EXPECT_EQ(folder.open().layers()[0].family, family);
   }
-  expect_refused(CheckpointFolder(llama_tensors(), R"({"architectures": ["NewForCausalLM"], "num_attention_heads": 4})"),
-                 {"NewForCausalLM"});
+  for (const std::string name : {"NewForCausalLM", "Gemma3nForCausalLM", "Qwen2VLForConditionalGeneration", "Llama"}) {
+    expect_refused(CheckpointFolder(llama_tensors(), R"({"architectures": [")" + name + R"("], "num_attention_heads": 4})"),
+                   {name});
+  }
 }
 
 TEST(DetectTest, TensorsRuleFamiliesOutWhereTheModelTypeIsSilent) {
