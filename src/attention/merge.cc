@@ -36,7 +36,7 @@ void merge(const std::vector<ConstTensorView>& outputs, const std::vector<ConstT
   require(outputs.size() == lses.size(), kFunction, ": expected one lse for every output; got ", outputs.size(), " outputs and ",
           lses.size(), " lses");
   require(output.rank() == 4, kFunction, ": expected output of rank 4 [batch, num_heads, query_len, value_dim]; got ",
-          to_string(output.shape));
+          output.shape);
   const Dims& shape = output.shape;
   const Dims rows{shape[0], shape[1], shape[2]};
   require(sinks.empty() || static_cast<Index>(sinks.size()) == shape[1], kFunction, ": expected sinks [num_heads] = [", shape[1], "]; got ",

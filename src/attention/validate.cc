@@ -16,25 +16,35 @@ using kernels::Strided;
 // Positions and offsets stay far from overflow when window distances are added to them.
 constexpr Index kMaxPosition = Index{1} << 48;
 
-std::string names_of(std::initializer_list<DType> dtypes) {
-  std::string text;
-  for (const DType dtype : dtypes) text += (text.empty() ? "" : " or ") + std::string(name_of(dtype));
-  return text;
-}
+// Streams as "f32 or f16".
+struct Names {
+  std::initializer_list<DType> dtypes;
+
+  friend std::ostream& operator<<(std::ostream& out, const Names& names) {
+    const char* separator = "";
+    for (const DType dtype : names.dtypes) {
+      out << separator << name_of(dtype);
+      separator = " or ";
+    }
+    return out;
+  }
+};
 
 // Every element's offset must fit: |stride| * (extent - 1), summed.
 void require_addressable(const char* function, const char* name, const ConstTensorView& view) {
-  require(view.strides.rank() == view.rank(), function, ": ", name, " has shape ", to_string(view.shape), " but strides ",
-          to_string(view.strides), "; expected one stride an axis");
+  require(view.strides.rank() == view.rank(), function, ": ", name, " has shape ", view.shape, " but strides ",
+          view.strides, "; expected one stride an axis");
   if (view.size() == 0) return;
-  require(view.data != nullptr, function, ": ", name, " of shape ", to_string(view.shape), " has a null data pointer");
+  require(view.data != nullptr, function, ": ", name, " of shape ", view.shape, " has a null data pointer");
+  require(reinterpret_cast<std::uintptr_t>(view.data) % size_of(view.dtype) == 0, function, ": expected ", name, " at a multiple of ",
+          size_of(view.dtype), " bytes, the size of ", name_of(view.dtype), "; got ", view.data);
   Index reach = static_cast<Index>(size_of(view.dtype));
   for (int axis = 0; axis < view.rank(); ++axis) {
     Index span = 0;
     const bool overflows = view.strides[axis] == INT64_MIN ||
                            __builtin_mul_overflow(std::abs(view.strides[axis]), view.shape[axis] - 1, &span) ||
                            __builtin_mul_overflow(span, Index{8}, &span) || __builtin_add_overflow(reach, span, &reach);
-    require(!overflows, function, ": ", name, " with shape ", to_string(view.shape), " and strides ", to_string(view.strides),
+    require(!overflows, function, ": ", name, " with shape ", view.shape, " and strides ", view.strides,
             " reaches beyond what 63 bits address");
   }
 }
@@ -50,19 +60,19 @@ Strided<Void> strided(const BasicTensorView<Void>& view) {
 Strided<const void> broadcast(const char* function, const char* name, const ConstTensorView& view, const Dims& full) {
   const int rank = view.rank();
   if (rank == 3) {
-    throw InvalidArgument(concat(function, ": ", name, " of shape ", to_string(view.shape),
+    throw InvalidArgument(concat(function, ": ", name, " of shape ", view.shape,
                                  " has rank 3, which elsewhere means [heads, queries, keys], [batch, queries, keys] or "
                                  "[batch * heads, queries, keys]; give rank 4 with explicit 1s, e.g. [1, heads, queries, keys]"));
   }
   require(rank == 1 || rank == 2 || rank == 4, function, ": ", name,
-          ": expected rank 1 [keys], 2 [queries, keys] or 4 [batch, heads, queries, keys]; got ", to_string(view.shape));
+          ": expected rank 1 [keys], 2 [queries, keys] or 4 [batch, heads, queries, keys]; got ", view.shape);
   require_addressable(function, name, view);
   Strided<const void> result{view.data, view.dtype, {}};
   for (int axis = 0; axis < rank; ++axis) {
     const int at = 4 - rank + axis;
     require(view.shape[axis] == full[at] || view.shape[axis] == 1, function, ": ", name,
-            ": expected a shape that broadcasts to [batch, heads, queries, keys] = ", to_string(full), "; got ",
-            to_string(view.shape));
+            ": expected a shape that broadcasts to [batch, heads, queries, keys] = ", full, "; got ",
+            view.shape);
     result.strides[static_cast<std::size_t>(at)] = view.shape[axis] == 1 ? 0 : view.strides[axis];
   }
   return result;
@@ -71,37 +81,37 @@ Strided<const void> broadcast(const char* function, const char* name, const Cons
 void require_shapes(const AttentionArguments& call) {
   const char* function = call.function;
   const ConstTensorView &query = call.query, &key = call.key;
-  const std::string q = "query " + to_string(query.shape), k = "key " + to_string(key.shape);
   require(query.rank() == 4, function, ": expected query of rank 4 [batch, num_heads, query_len, head_dim]; got ",
-          to_string(query.shape));
-  require(key.rank() == 4, function, ": expected key of rank 4 [batch, num_kv_heads, key_len, head_dim]; got ", to_string(key.shape));
+          query.shape);
+  require(key.rank() == 4, function, ": expected key of rank 4 [batch, num_kv_heads, key_len, head_dim]; got ", key.shape);
   require(is_attention_dtype(query.dtype), function, ": expected query of f32, f16 or bf16; got ", name_of(query.dtype));
   require(key.dtype == query.dtype, function, ": expected key of the query's dtype ", name_of(query.dtype), "; got ",
           name_of(key.dtype));
-  require(key.shape[0] == query.shape[0], function, ": expected one batch size; got ", q, " and ", k);
-  require(key.shape[3] == query.shape[3], function, ": expected one head_dim (last axis); got ", q, " and ", k);
+  require(key.shape[0] == query.shape[0], function, ": expected one batch size; got query ", query.shape, " and key ", key.shape);
+  require(key.shape[3] == query.shape[3], function, ": expected one head_dim (last axis); got query ", query.shape, " and key ", key.shape);
   const Index heads = query.shape[1], kv_heads = key.shape[1];
   require(kv_heads == heads || (kv_heads > 0 && heads % kv_heads == 0), function,
-          ": expected num_heads to be a multiple of num_kv_heads; got ", heads, " and ", kv_heads, " (", q, ", ", k, ")");
+          ": expected num_heads to be a multiple of num_kv_heads; got ", heads, " and ", kv_heads, " (query ", query.shape, ", key ", key.shape, ")");
   require_addressable(function, "query", query);
   require_addressable(function, "key", key);
   if (call.value == nullptr) return;
   const ConstTensorView& value = *call.value;
   require(value.rank() == 4, function, ": expected value of rank 4 [batch, num_kv_heads, key_len, value_dim]; got ",
-          to_string(value.shape));
+          value.shape);
   require(value.dtype == query.dtype, function, ": expected value of the query's dtype ", name_of(query.dtype), "; got ",
           name_of(value.dtype));
   for (int axis = 0; axis < 3; ++axis) {
     require(value.shape[axis] == key.shape[axis], function,
-            ": expected key and value to agree in batch, num_kv_heads and key_len; got ", k, " and value ", to_string(value.shape));
+            ": expected key and value to agree in batch, num_kv_heads and key_len; got key ", key.shape, " and value ", value.shape);
   }
   require_addressable(function, "value", value);
 }
 
 void require_starts(const char* function, const char* name, const std::vector<Index>& starts, Index total) {
-  require(!starts.empty() && starts.front() == 0 && starts.back() == total && std::is_sorted(starts.begin(), starts.end()), function,
-          ": packed.", name, ": expected a list from 0 to ", total, " that never decreases; got ",
-          starts.size() <= Dims::kMaxRank ? to_string(Dims(starts)) : concat(starts.size(), " values"));
+  require(!starts.empty(), function, ": packed.", name, ": expected a list from 0 to ", total, "; got an empty one");
+  require(starts.front() == 0 && starts.back() == total && std::is_sorted(starts.begin(), starts.end()), function, ": packed.", name,
+          ": expected a list from 0 to ", total, " that never decreases; got ", starts.size(), " values from ", starts.front(), " to ",
+          starts.back());
 }
 
 std::vector<Sequence> sequences_of(const AttentionArguments& call) {
@@ -111,14 +121,14 @@ std::vector<Sequence> sequences_of(const AttentionArguments& call) {
   std::vector<Sequence> sequences;
   if (options.packed) {
     const auto& [query_starts, key_starts] = *options.packed;
-    require(batch == 1, function, ": packed sequences: expected tensors of batch 1; got query ", to_string(call.query.shape));
+    require(batch == 1, function, ": packed sequences: expected tensors of batch 1; got query ", call.query.shape);
     require(options.key_lengths.empty(), function, ": packed sequences and key_lengths exclude each other; key_starts says the same");
     require_starts(function, "query_starts", query_starts, query_len);
     require_starts(function, "key_starts", key_starts, key_len);
     require(query_starts.size() == key_starts.size(), function, ": packed: expected as many query_starts as key_starts; got ",
             query_starts.size(), " and ", key_starts.size());
     for (std::size_t s = 0; s + 1 < query_starts.size(); ++s) {
-      sequences.push_back({0, query_starts[s], query_starts[s + 1] - query_starts[s], key_starts[s], key_starts[s + 1] - key_starts[s], 0});
+      sequences.push_back({0, 0, query_starts[s], query_starts[s + 1] - query_starts[s], key_starts[s], key_starts[s + 1] - key_starts[s], 0});
     }
   } else {
     const auto lengths = static_cast<Index>(options.key_lengths.size());
@@ -126,7 +136,7 @@ std::vector<Sequence> sequences_of(const AttentionArguments& call) {
     for (Index b = 0; b < batch; ++b) {
       const Index length = lengths == 0 ? key_len : options.key_lengths[static_cast<std::size_t>(b)];
       require(length >= 0 && length <= key_len, function, ": key_lengths[", b, "]: expected 0 … ", key_len, "; got ", length);
-      sequences.push_back({b, 0, query_len, 0, length, 0});
+      sequences.push_back({b, b, 0, query_len, 0, length, 0});
     }
   }
   const std::size_t offsets = options.query_offsets.size();
@@ -234,8 +244,8 @@ ValidatedProblem validate(const AttentionArguments& call) {
 
 Strided<const void> validate_input(const char* function, const char* name, const ConstTensorView& view, const Dims& shape,
                                    std::initializer_list<DType> dtypes) {
-  require(view.shape == shape, function, ": expected ", name, " of shape ", to_string(shape), "; got ", to_string(view.shape));
-  require(std::find(dtypes.begin(), dtypes.end(), view.dtype) != dtypes.end(), function, ": expected ", name, " of ", names_of(dtypes),
+  require(view.shape == shape, function, ": expected ", name, " of shape ", shape, "; got ", view.shape);
+  require(std::find(dtypes.begin(), dtypes.end(), view.dtype) != dtypes.end(), function, ": expected ", name, " of ", Names{dtypes},
           "; got ", name_of(view.dtype));
   require_addressable(function, name, view);
   return strided(view);
@@ -252,8 +262,8 @@ Strided<void> validate_result(const char* function, const char* name, const Tens
   std::sort(axes.begin(), axes.end());
   Index reach = 0;
   for (const auto& [stride, extent] : axes) {
-    require(view.size() == 0 || stride > reach, function, ": ", name, " of shape ", to_string(view.shape), " with strides ",
-            to_string(view.strides), " would write two elements to one place");
+    require(view.size() == 0 || stride > reach, function, ": ", name, " of shape ", view.shape, " with strides ",
+            view.strides, " would write two elements to one place");
     reach += stride * (extent - 1);
   }
   return strided(view);

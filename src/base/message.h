@@ -1,12 +1,17 @@
 // Building of error texts: "where: expected …; got …".
 #pragma once
 
+#include <ostream>
 #include <sstream>
 #include <string>
 
 #include "multihead/error.h"
+#include "multihead/tensor.h"
 
 namespace multihead {
+
+/// Shapes stream as "[2, 3, 4]", so that a check that holds builds no text.
+inline std::ostream& operator<<(std::ostream& out, const Dims& dims) { return out << to_string(dims); }
 
 /// Everything that streams, joined.
 template <typename... Parts>

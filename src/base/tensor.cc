@@ -14,7 +14,7 @@ constexpr std::size_t kAlignment = 64;
 std::size_t bytes_of(DType dtype, const Dims& shape) {
   const Index count = shape.product();
   const auto size = static_cast<Index>(size_of(dtype));
-  require(count <= (INT64_MAX - 64) / size, "Tensor: shape ", to_string(shape), " of ", name_of(dtype), " has too many bytes");
+  require(count <= (INT64_MAX - 64) / size, "Tensor: shape ", shape, " of ", name_of(dtype), " has too many bytes");
   return static_cast<std::size_t>(count * size);
 }
 
@@ -66,15 +66,13 @@ Dims::Dims(std::span<const Index> values) {
 
 Index Dims::product() const {
   Index product = 1;
-  bool empty = false;
+  bool overflow = false;
   for (const Index extent : *this) {
-    require(extent >= 0, "shape ", to_string(*this), ": expected no negative extent; got ", extent);
-    empty = empty || extent == 0;
+    require(extent >= 0, "shape ", *this, ": expected no negative extent; got ", extent);
+    overflow = __builtin_mul_overflow(product, extent, &product) || overflow;
   }
-  if (empty) return 0;
-  for (const Index extent : *this) {
-    require(!__builtin_mul_overflow(product, extent, &product), "shape ", to_string(*this), " has more elements than 63 bits count");
-  }
+  if (overflow && std::find(begin(), end(), 0) != end()) return 0;
+  require(!overflow, "shape ", *this, " has more elements than 63 bits count");
   return product;
 }
 
@@ -153,8 +151,8 @@ Tensor Tensor::converted(const ConstTensorView& view, DType dtype) {
 }
 
 Tensor Tensor::reshaped(const Dims& shape) && {
-  require(shape.product() == size(), "Tensor::reshaped: expected ", size(), " elements as in ", to_string(shape_), "; got ",
-          to_string(shape));
+  require(shape.product() == size(), "Tensor::reshaped: expected ", size(), " elements as in ", shape_, "; got ",
+          shape);
   Tensor result = std::move(*this);
   result.shape_ = shape;
   return result;

@@ -10,10 +10,9 @@
 #include "multihead/io.h"
 
 namespace multihead {
-
 namespace {
 
-// Levenshtein's.
+// Levenshtein's: the fewest insertions, deletions and replacements.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});

@@ -28,6 +28,18 @@ inline constexpr Index kN = static_cast<Index>(kLanes);
 inline constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 inline constexpr double kLog2E = 1.4426950408889634;
 
+// Blocks of so few lanes, all looking at the same keys, go through decode-inl.h.
+inline constexpr Index kDecodeLanes = std::min<Index>(4, kPanelLanes);
+inline constexpr Index kScoreFloats = kKeyBlock * std::max<Index>(kPanelLanes, 4);
+
+// In log2 units. A finite number stays finite: a bias near the lowest f32 hides nothing, and 0 * infinity would be NaN.
+HWY_INLINE float to_log2(float x) {
+  constexpr float kLargest = std::numeric_limits<float>::max();
+  const float product = x * static_cast<float>(kLog2E);
+  if (product < -kLargest && x >= -kLargest) return -kLargest;
+  return product > kLargest && x <= kLargest ? kLargest : product;
+}
+
 HWY_INLINE Index round_up(Index value, Index step) { return (value + step - 1) / step * step; }
 
 // The softmax of a block over some keys, not yet divided: arrays over lanes padded to whole vectors.
@@ -46,11 +58,10 @@ struct BlockContext {
   float* packed_query;
   SoftmaxState state;  // of the chunk at hand
   SoftmaxState total;  // of the chunks before it
-  float* scores;       // [kKeyBlock, panel]
+  float* scores;       // [kKeyBlock, panel]; decoding: [kDecodeLanes, kKeyBlock]
   float* addends;      // [kKeyBlock, panel]: bias and mask, -inf where not visible
   float* keys;         // [kKeyBlock, head_dim] copied
   float* values;       // [kKeyBlock, value_dim] copied
-  float* row;          // one row of Q or O
 };
 
 HWY_INLINE SoftmaxState carve_state(float*& at, Index padded, Index value_dim) {
@@ -64,22 +75,21 @@ inline Index state_floats(Index padded, Index value_dim) { return padded * (3 + 
 inline Index context_floats(const AttentionProblem& problem, Index lanes) {
   const Index padded = round_up(lanes, kN);
   const Index dims = problem.head_dim + problem.value_dim;
-  return padded * problem.head_dim + 2 * state_floats(padded, problem.value_dim) + 2 * kKeyBlock * kPanelLanes +
-         round_up(kKeyBlock * dims, 16) + round_up(std::max(problem.head_dim, problem.value_dim), 16) + 64;
+  return padded * problem.head_dim + 2 * state_floats(padded, problem.value_dim) + 2 * kScoreFloats +
+         round_up(kKeyBlock * dims, 16);
 }
 
 HWY_INLINE BlockContext make_context(const AttentionProblem& problem, const Block& block, float* workspace) {
   const Index lanes = block.lane_end - block.lane_begin;
   const Index padded = round_up(lanes, kN);
-  BlockContext context{problem, block, lanes, padded, workspace, {}, {}, nullptr, nullptr, nullptr, nullptr, nullptr};
+  BlockContext context{problem, block, lanes, padded, workspace, {}, {}, nullptr, nullptr, nullptr, nullptr};
   float* at = workspace + padded * problem.head_dim;
   context.state = carve_state(at, padded, problem.value_dim);
   context.total = carve_state(at, padded, problem.value_dim);
   context.scores = at;
-  context.addends = context.scores + kKeyBlock * kPanelLanes;
-  context.keys = context.addends + kKeyBlock * kPanelLanes;
+  context.addends = context.scores + kScoreFloats;
+  context.keys = context.addends + kScoreFloats;
   context.values = context.keys + kKeyBlock * problem.head_dim;
-  context.row = context.values + kKeyBlock * problem.value_dim;
   return context;
 }
 
@@ -96,23 +106,33 @@ HWY_INLINE Lane lane_at(const BlockContext& c, Index lane) {
           c.block.sequence->query_offset + query};
 }
 
-// Packs the block's queries panel by panel as [head_dim, panel width], scale folded in. In double, because a scale rounded to
-// f32 would bend all scores the same way, which softmax amplifies where rounding each product does not.
-HWY_INLINE void pack_queries(const BlockContext& c) {
+// One lane's query as f32, scale folded in, to `row`: with a scale rounded to f32 all scores would be off by the same factor, which
+// softmax turns into an error that rounding each product does not make.
+HWY_INLINE void load_query(const BlockContext& c, Index index, float* row) {
   const AttentionProblem& problem = c.problem;
   const double factor = problem.softcap > 0 ? problem.scale / problem.softcap : problem.scale * kLog2E;
+  const Lane lane = lane_at(c, index);
+  load_row(problem.query.data, problem.query.dtype, problem.query.offset(c.block.sequence->batch, lane.head, lane.row, 0),
+           problem.query.strides[3], problem.head_dim, row);
+  multiply_row(row, problem.head_dim, factor);
+}
+
+// Packs the block's queries panel by panel as [head_dim, panel width].
+HWY_INLINE void pack_queries(const BlockContext& c) {
+  const Index dim = c.problem.head_dim;
   for (Index first = 0; first < c.padded; first += kPanelLanes) {
     const Index width = std::min(kPanelLanes, c.padded - first);
-    float* panel = c.packed_query + first * problem.head_dim;
-    for (Index l = 0; l < width; ++l) {
-      if (first + l >= c.lanes) {
-        for (Index t = 0; t < problem.head_dim; ++t) panel[t * width + l] = 0;
-        continue;
+    for (Index l = 0; l < width; l += 4) {
+      const Index rows = std::min<Index>(4, width - l);
+      float* const staging = c.keys;  // not in use yet
+      for (Index r = 0; r < rows; ++r) {
+        if (first + l + r < c.lanes) {
+          load_query(c, first + l + r, staging + r * dim);
+        } else {
+          std::fill_n(staging + r * dim, dim, 0.0f);
+        }
       }
-      const Lane lane = lane_at(c, first + l);
-      load_row(problem.query.data, problem.query.dtype, problem.query.offset(c.block.sequence->batch, lane.head, lane.row, 0),
-               problem.query.strides[3], problem.head_dim, c.row);
-      for (Index t = 0; t < problem.head_dim; ++t) panel[t * width + l] = static_cast<float>(static_cast<double>(c.row[t]) * factor);
+      transpose_rows(staging, dim, rows, dim, c.packed_query + first * dim + l, width);
     }
   }
 }
@@ -141,7 +161,7 @@ HWY_INLINE void load_addends(const BlockContext& c, Index first, Index width, co
     if (problem.bias.data != nullptr) {
       load_row(problem.bias.data, problem.bias.dtype, problem.bias.offset(sequence.batch, lane.head, lane.row, column),
                problem.bias.strides[3], count, c.scores);  // the scores are not there yet: their place serves as a row buffer
-      for (Index j = 0; j < count; ++j) out[j * width] = c.scores[j] * static_cast<float>(kLog2E);
+      for (Index j = 0; j < count; ++j) out[j * width] = to_log2(c.scores[j]);
     } else {
       for (Index j = 0; j < count; ++j) out[j * width] = 0.0f;
     }
@@ -169,7 +189,7 @@ HWY_NOINLINE void adjust_scores(const BlockContext& c, Index first, Index width,
     const KeyRange range = key_range(problem, *c.block.sequence, lane.position);
     lowest[l] = static_cast<float>(std::clamp<Index>(range.begin - tile.block_begin, 0, kKeyBlock));
     limit[l] = static_cast<float>(std::clamp<Index>(range.end - tile.block_begin, 0, kKeyBlock));
-    slope[l] = problem.alibi_slopes != nullptr ? static_cast<float>(static_cast<double>(problem.alibi_slopes[lane.head]) * kLog2E) : 0;
+    slope[l] = problem.alibi_slopes != nullptr ? to_log2(problem.alibi_slopes[lane.head]) : 0;
     position[l] = static_cast<float>(lane.position - tile.block_begin);
   }
   const bool has_addends = problem.mask.data != nullptr || problem.bias.data != nullptr;
@@ -188,7 +208,7 @@ HWY_NOINLINE void adjust_scores(const BlockContext& c, Index first, Index width,
       auto visible = hn::And(hn::Ge(j, lo), hn::Lt(j, hi));
       if (has_addends) {
         const Vec addend = hn::Load(kTag, c.addends + (key - tile.begin) * width + v);
-        visible = hn::And(visible, hn::Ne(addend, hidden));
+        visible = hn::AndNot(hn::Eq(addend, hidden), visible);  // not Ne: with some targets a NaN would be hidden
         s = hn::Add(s, addend);
       }
       if (problem.alibi_slopes != nullptr) s = hn::NegMulAdd(steepness, hn::Abs(hn::Sub(where, j)), s);
@@ -243,6 +263,34 @@ HWY_INLINE TileKeys tile_keys(const BlockContext& c, Index first, Index width, I
   return tile;
 }
 
+// Calls work(vectors as a constant, first vector, begin, end) for stretches of the tile's keys and the vectors of the panel that
+// look at any of them: along a causal diagonal the first vectors have seen all they may before the last have begun.
+template <int kPanel, typename Work>
+HWY_INLINE void for_each_stretch(const BlockContext& c, Index first, const TileKeys& tile, const Work& work) {
+  if (!tile.limited || kPanel == 1) {
+    work(std::integral_constant<int, kPanel>(), Index{0}, tile.begin, tile.end);
+    return;
+  }
+  TileKeys of_vector[kPanel];
+  Index cuts[2 * kPanel];
+  for (int v = 0; v < kPanel; ++v) {
+    of_vector[v] = tile_keys(c, first + v * kN, kN, tile.begin, tile.end);
+    of_vector[v].end = std::max(of_vector[v].begin, of_vector[v].end);
+    cuts[2 * v] = of_vector[v].begin;
+    cuts[2 * v + 1] = of_vector[v].end;
+  }
+  std::sort(cuts, cuts + 2 * kPanel);
+  for (int i = 0; i + 1 < 2 * kPanel; ++i) {
+    const Index begin = cuts[i], end = cuts[i + 1];
+    if (begin == end) continue;
+    // Ranges ascend with the lane, so the vectors that look at a stretch are neighbours.
+    Index from = 0, to = kPanel;
+    while (from < kPanel && (of_vector[from].begin > begin || of_vector[from].end < end)) ++from;
+    while (to > from && (of_vector[to - 1].begin > begin || of_vector[to - 1].end < end)) --to;
+    with_constant<kPanel>(to - from, [&](auto vectors) HWY_ATTR { work(vectors, from, begin, end); });
+  }
+}
+
 // Scores of one panel against one tile of keys, with everything that happens to them before the softmax.
 template <int kVectors>
 HWY_INLINE void panel_scores(const BlockContext& c, Index first, const TileKeys& tile, Rows keys, float* maxima, float* seen) {
@@ -251,7 +299,11 @@ HWY_INLINE void panel_scores(const BlockContext& c, Index first, const TileKeys&
   const bool adjust = tile.limited || needs_adjustment(problem);
   if (problem.mask.data != nullptr || problem.bias.data != nullptr) load_addends(c, first, kWidth, tile);
   std::fill_n(maxima, kWidth, kMinusInfinity);
-  score_keys<kVectors>(keys, tile.end - tile.begin, c.packed_query + first * problem.head_dim, problem.head_dim, c.scores, maxima);
+  for_each_stretch<kVectors>(c, first, tile, [&](auto vectors, Index from, Index begin, Index end) HWY_ATTR {
+    const Index skip = begin - tile.begin;
+    score_keys<vectors(), kVectors>({keys.row(skip), keys.stride}, end - begin, c.packed_query + first * problem.head_dim + from * kN,
+                                    problem.head_dim, c.scores + skip * kWidth + from * kN, maxima + from * kN);
+  });
   if (adjust) {
     adjust_scores(c, first, kWidth, tile, maxima, seen);
   } else {
@@ -265,22 +317,32 @@ struct KeyBlockRows {
   bool values_finite;  // only looked at where some pair is not visible
 };
 
+template <int kVectors, bool kSkip>
+HWY_INLINE void weigh_values(const BlockContext& c, Index first, const TileKeys& tile, Rows values, const float* maxima) {
+  constexpr Index kWidth = kVectors * kN;
+  HWY_ALIGN float alpha[kWidth];
+  softmax_step<kVectors, kSkip>(c.scores, tile.end - tile.begin, maxima, c.state.maximum + first, c.state.sum + first, alpha);
+  for_each_stretch<kVectors>(c, first, tile, [&](auto vectors, Index from, Index begin, Index end) HWY_ATTR {
+    const Index skip = begin - tile.begin;
+    accumulate_values<vectors(), kVectors, kSkip>({values.row(skip), values.stride}, c.problem.value_dim,
+                                                  c.scores + skip * kWidth + from * kN, end - begin, alpha + from * kN,
+                                                  c.state.output + first * c.problem.value_dim + from * kN);
+    std::fill_n(alpha + from * kN, vectors() * kN, 1.0f);  // once is enough
+  });
+}
+
 template <int kVectors>
 HWY_INLINE void attend_panel(const BlockContext& c, Index first, const KeyBlockRows& rows) {
-  constexpr Index kWidth = kVectors * kN;
-  const TileKeys tile = tile_keys(c, first, kWidth, rows.begin, rows.end);
+  const TileKeys tile = tile_keys(c, first, kVectors * kN, rows.begin, rows.end);
   if (tile.begin >= tile.end) return;
-  HWY_ALIGN float maxima[kPanelLanes], alpha[kPanelLanes];
-  const Index skip = tile.begin - rows.begin, count = tile.end - tile.begin;
+  HWY_ALIGN float maxima[kPanelLanes];
+  const Index skip = tile.begin - rows.begin;
   panel_scores<kVectors>(c, first, tile, {rows.keys.row(skip), rows.keys.stride}, maxima, c.state.seen + first);
   const Rows values{rows.values.row(skip), rows.values.stride};
-  float* output = c.state.output + first * c.problem.value_dim;
   if (rows.values_finite) {
-    softmax_step<kVectors, false>(c.scores, count, maxima, c.state.maximum + first, c.state.sum + first, alpha);
-    accumulate_values<kVectors, false>(values, c.problem.value_dim, c.scores, count, alpha, output);
+    weigh_values<kVectors, false>(c, first, tile, values, maxima);
   } else {
-    softmax_step<kVectors, true>(c.scores, count, maxima, c.state.maximum + first, c.state.sum + first, alpha);
-    accumulate_values<kVectors, true>(values, c.problem.value_dim, c.scores, count, alpha, output);
+    weigh_values<kVectors, true>(c, first, tile, values, maxima);
   }
 }
 
@@ -288,41 +350,36 @@ HWY_INLINE void attend_panel(const BlockContext& c, Index first, const KeyBlockR
 template <typename Work>
 HWY_INLINE void for_each_panel(const BlockContext& c, const Work& work) {
   for (Index first = 0; first < c.padded; first += kPanelLanes) {
-    switch (std::min(kPanelLanes, c.padded - first) / kN) {
-      case 1: work(std::integral_constant<int, 1>(), first); break;
-      case 2: work(std::integral_constant<int, 2>(), first); break;
-      default: work(std::integral_constant<int, 3>(), first); break;
-    }
+    with_constant<kMaxVectors>(std::min(kPanelLanes, c.padded - first) / kN, [&](auto vectors) HWY_ATTR { work(vectors, first); });
   }
 }
 
-// Keys that any lane of the block may see.
-HWY_INLINE KeyRange context_keys(const BlockContext& c) {
-  const TileKeys all = tile_keys(c, 0, c.padded, 0, c.block.sequence->key_len);
-  return {all.begin, std::max(all.begin, all.end)};
-}
-
-// One chunk of keys into c.state.
-HWY_INLINE void walk_chunk(const BlockContext& c, KeyRange visible, Index chunk) {
-  const AttentionProblem& problem = c.problem;
-  const Sequence& sequence = *c.block.sequence;
-  reset(c, c.state);
+// Calls work(begin, end) for every key block of one chunk that `visible` leaves.
+template <typename Work>
+HWY_INLINE void for_each_key_block(KeyRange visible, Index chunk, const Work& work) {
   const Index chunk_end = std::min((chunk + 1) * kKeyChunk, visible.end);
   const Index start = std::max(chunk * kKeyChunk, visible.begin / kKeyBlock * kKeyBlock);
-  const bool may_hide = problem.mask.data != nullptr || problem.bias.data != nullptr;
-  for (Index begin = start; begin < chunk_end; begin += kKeyBlock) {
-    const Index end = std::min(begin + kKeyBlock, chunk_end);
-    const Index count = end - begin;
+  for (Index begin = start; begin < chunk_end; begin += kKeyBlock) work(begin, std::min(begin + kKeyBlock, chunk_end));
+}
+
+// Where key `key` of this block's head begins, in elements.
+HWY_INLINE Index key_offset(const BlockContext& c, const Strided<const void>& array, Index key) {
+  return array.offset(c.block.sequence->key_batch, c.block.kv_head, c.block.sequence->key_row(key), 0);
+}
+
+// One chunk of keys into c.state, panel by panel.
+HWY_INLINE void walk_panels(const BlockContext& c, KeyRange visible, Index chunk) {
+  reset(c, c.state);
+  const bool may_hide = c.problem.mask.data != nullptr || c.problem.bias.data != nullptr;
+  for_each_key_block(visible, chunk, [&](Index begin, Index end) HWY_ATTR {
     KeyBlockRows rows{begin, end, {}, {}, true};
-    const Index row = sequence.key_begin + begin;
-    rows.keys = rows_of(problem.key, problem.key.offset(sequence.batch, c.block.kv_head, row, 0), count, problem.head_dim, c.keys);
-    rows.values =
-        rows_of(problem.value, problem.value.offset(sequence.batch, c.block.kv_head, row, 0), count, problem.value_dim, c.values);
-    if (may_hide || tile_keys(c, 0, c.padded, begin, end).limited) {
-      rows.values_finite = all_finite(rows.values, count, problem.value_dim);
+    rows.keys = rows_of(c.problem.key, key_offset(c, c.problem.key, begin), end - begin, c.problem.head_dim, c.keys);
+    rows.values = rows_of(c.problem.value, key_offset(c, c.problem.value, begin), end - begin, c.problem.value_dim, c.values);
+    if (may_hide || tile_keys(c, 0, c.padded, rows.begin, rows.end).limited) {
+      rows.values_finite = all_finite(rows.values, rows.end - rows.begin, c.problem.value_dim);
     }
     for_each_panel(c, [&](auto vectors, Index first) HWY_ATTR { attend_panel<vectors()>(c, first, rows); });
-  }
+  });
 }
 
 // total = total joined with part. A part that has seen nothing is neutral to the last bit: its factor is 0, the other's 2^0 = 1.
@@ -355,8 +412,7 @@ HWY_INLINE void finish(const BlockContext& c, const SoftmaxState& state) {
     constexpr Index kWidth = vectors() * kN;
     HWY_ALIGN float sink[kWidth];
     for (Index l = 0; l < kWidth; ++l) {
-      sink[l] = problem.sinks != nullptr ? static_cast<float>(static_cast<double>(problem.sinks[lane_at(c, first + l).head]) * kLog2E)
-                                         : kMinusInfinity;
+      sink[l] = problem.sinks != nullptr ? to_log2(problem.sinks[lane_at(c, first + l).head]) : kMinusInfinity;
     }
     for (Index v = 0; v < kWidth; v += kN) {
       const Vec old = hn::Load(kTag, state.maximum + first + v), logit = hn::Load(kTag, sink + v);
@@ -370,14 +426,15 @@ HWY_INLINE void finish(const BlockContext& c, const SoftmaxState& state) {
       hn::Store(maximum, kTag, state.maximum + first + v);
       hn::Store(sum, kTag, state.sum + first + v);
     }
+    // From [value_dim, panel width] to rows, in the room of the copied values, which are no longer needed.
     const float* panel = state.output + first * problem.value_dim;
+    for (Index t = 0; t < problem.value_dim; t += 4) {
+      transpose_rows(panel + t * kWidth, kWidth, std::min<Index>(4, problem.value_dim - t), kWidth, c.values + t, problem.value_dim);
+    }
     for (Index l = 0; l < std::min(kWidth, c.lanes - first); ++l) {
       const Lane lane = lane_at(c, first + l);
-      const Index out = problem.output.offset(batch, lane.head, lane.row, 0);
-      for (Index t = 0; t < problem.value_dim; ++t) {
-        // + 0 makes of -0 a 0: the one trace that a different cut of the keys could leave.
-        store_element(problem.output, out + t * problem.output.strides[3], panel[t * kWidth + l] * factor[l] + 0.0f);
-      }
+      store_row(c.values + l * problem.value_dim, problem.value_dim, factor[l], problem.output,
+                problem.output.offset(batch, lane.head, lane.row, 0));
       if (problem.lse.data != nullptr) {
         const double lse = (static_cast<double>(state.maximum[first + l]) + std::log2(static_cast<double>(state.sum[first + l]))) / kLog2E;
         problem.lse.data[problem.lse.offset(batch, lane.head, lane.row, 0)] = static_cast<float>(lse);

@@ -39,10 +39,11 @@ struct Rows {
   HWY_INLINE const float* row(Index index) const { return data + index * stride; }
 };
 
-template <int kRows, int kVectors>
+// kVectors of the panel's kPanel vectors take part: the panel's others lie between, untouched.
+template <int kRows, int kVectors, int kPanel>
 HWY_INLINE void score_tile(Rows keys, const float* HWY_RESTRICT packed_query, Index head_dim, float* HWY_RESTRICT scores,
                            float* HWY_RESTRICT maxima) {
-  constexpr Index kWidth = kVectors * static_cast<Index>(kLanes);
+  constexpr Index kWidth = kPanel * static_cast<Index>(kLanes);
   Vec sum[kRows][kVectors];
   HWY_UNROLL(8)
   for (int r = 0; r < kRows; ++r) {
@@ -75,10 +76,10 @@ HWY_INLINE void score_tile(Rows keys, const float* HWY_RESTRICT packed_query, In
 }
 
 // alpha null: plain accumulation. kSkip: pairs whose weight is -0 are not visible and are stepped over (the value may be NaN).
-template <int kDims, int kVectors, bool kSkip>
+template <int kDims, int kVectors, int kPanel, bool kSkip>
 HWY_INLINE void output_tile(Rows values, const float* HWY_RESTRICT weights, Index keys, const float* HWY_RESTRICT alpha,
                             float* HWY_RESTRICT output) {
-  constexpr Index kWidth = kVectors * static_cast<Index>(kLanes);
+  constexpr Index kWidth = kPanel * static_cast<Index>(kLanes);
   Vec sum[kDims][kVectors];
   HWY_UNROLL(8)
   for (int t = 0; t < kDims; ++t) {
@@ -115,41 +116,42 @@ HWY_INLINE void output_tile(Rows values, const float* HWY_RESTRICT weights, Inde
   }
 }
 
-// The last 1 … kTileRows - 1 rows, by the tile of exactly that height: a padded tile would read rows that do not exist.
-template <int kRows, typename Call>
-HWY_INLINE void with_rows(Index rows, const Call& call) {
-  if constexpr (kRows > 0) {
-    if (rows == kRows) {
-      call(std::integral_constant<int, kRows>());
+// Calls with `count`, 1 … kMax, as a constant: the last rows of a block go through the tile of exactly their height, because a
+// padded tile would read rows that do not exist. Nothing is called for 0.
+template <int kMax, typename Call>
+HWY_INLINE void with_constant(Index count, const Call& call) {
+  if constexpr (kMax > 0) {
+    if (count == kMax) {
+      call(std::integral_constant<int, kMax>());
     } else {
-      with_rows<kRows - 1>(rows, call);
+      with_constant<kMax - 1>(count, call);
     }
   }
 }
 
 // scores[key][lane] of `count` keys, and the running maximum of each lane over them.
-template <int kVectors>
+template <int kVectors, int kPanel>
 HWY_NOINLINE void score_keys(Rows keys, Index count, const float* packed_query, Index head_dim, float* scores, float* maxima) {
-  constexpr Index kWidth = kVectors * static_cast<Index>(kLanes);
+  constexpr Index kWidth = kPanel * static_cast<Index>(kLanes);
   Index key = 0;
   for (; key + kTileRows <= count; key += kTileRows) {
-    score_tile<kTileRows, kVectors>({keys.row(key), keys.stride}, packed_query, head_dim, scores + key * kWidth, maxima);
+    score_tile<kTileRows, kVectors, kPanel>({keys.row(key), keys.stride}, packed_query, head_dim, scores + key * kWidth, maxima);
   }
-  with_rows<kTileRows - 1>(count - key, [&](auto rows) HWY_ATTR {
-    score_tile<rows(), kVectors>({keys.row(key), keys.stride}, packed_query, head_dim, scores + key * kWidth, maxima);
+  with_constant<kTileRows - 1>(count - key, [&](auto rows) HWY_ATTR {
+    score_tile<rows(), kVectors, kPanel>({keys.row(key), keys.stride}, packed_query, head_dim, scores + key * kWidth, maxima);
   });
 }
 
 // output[t][lane] = output * alpha + sum over `count` keys of weight * value.
-template <int kVectors, bool kSkip>
+template <int kVectors, int kPanel, bool kSkip>
 HWY_NOINLINE void accumulate_values(Rows values, Index value_dim, const float* weights, Index count, const float* alpha, float* output) {
-  constexpr Index kWidth = kVectors * static_cast<Index>(kLanes);
+  constexpr Index kWidth = kPanel * static_cast<Index>(kLanes);
   Index t = 0;
   for (; t + kTileRows <= value_dim; t += kTileRows) {
-    output_tile<kTileRows, kVectors, kSkip>({values.data + t, values.stride}, weights, count, alpha, output + t * kWidth);
+    output_tile<kTileRows, kVectors, kPanel, kSkip>({values.data + t, values.stride}, weights, count, alpha, output + t * kWidth);
   }
-  with_rows<kTileRows - 1>(value_dim - t, [&](auto dims) HWY_ATTR {
-    output_tile<dims(), kVectors, kSkip>({values.data + t, values.stride}, weights, count, alpha, output + t * kWidth);
+  with_constant<kTileRows - 1>(value_dim - t, [&](auto dims) HWY_ATTR {
+    output_tile<dims(), kVectors, kPanel, kSkip>({values.data + t, values.stride}, weights, count, alpha, output + t * kWidth);
   });
 }
 

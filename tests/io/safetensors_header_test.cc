@@ -1,6 +1,7 @@
 #include "io/safetensors_header.h"
 
 #include "io/io_testing.h"
+#include "io/safetensors_types.h"
 
 namespace multihead::testing {
 namespace {
@@ -82,7 +83,7 @@ TEST(SafetensorsHeader, EveryDtype) {
       EXPECT_EQ(read(bytes).dtype(), *header.entries[0].dtype);
       EXPECT_EQ(safetensors_name(*header.entries[0].dtype), name);
     } else {
-      expect_error<FormatError>([&, &name = name] { read(bytes); }, {"\"t\"", "dtype " + name, "cannot be read"});
+      expect_error<FormatError>([&] { read(bytes); }, {"\"t\"", "dtype " + name, "cannot be read"});
     }
   }
   expect_refused(file_of("{" + entry("t", "F4", "[3]", "[0,2]") + "}", "dd"),
