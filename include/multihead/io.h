@@ -16,12 +16,14 @@
 namespace multihead {
 
 /// Reads a NumPy .npy file (format versions 1, 2, 3; either byte order; C or Fortran order; bool, integers, f16, f32, f64).
-/// The result is dense, row-major, native byte order. Object and structured arrays are refused.
+/// The result is dense, row-major, native byte order; bools are 0 or 1. Object and structured arrays are refused, and so are
+/// headers of more than 1 MiB, more than Dims::kMaxRank axes, and bytes after the data.
 /// Throws IoError when it cannot be read, FormatError (file and reason) when it is malformed.
 MULTIHEAD_API Tensor read_npy(const std::filesystem::path& path);
 
 /// Writes any view, in logical order, as .npy version 1.0. bf16 has no .npy code and is written as f32 (exact). The file is
-/// written beside and renamed: a reader sees the old file or the new one, never half of it. Throws IoError.
+/// written beside and renamed: a reader sees the old file or the new one, never half of it. A link is followed; a device, pipe
+/// or folder is refused. Throws IoError; InvalidArgument for a view without memory or with a negative extent.
 MULTIHEAD_API void write_npy(const std::filesystem::path& path, const ConstTensorView& view);
 
 /// One tensor of a safetensors file, as its header says. `dtype` is absent for types that a Tensor cannot hold (F8, F4 …).
@@ -38,7 +40,9 @@ struct SafetensorsEntry {
 /// checks headers only; data are read on demand, by range, without mapping.
 class MULTIHEAD_API Safetensors {
  public:
-  /// Throws IoError, or FormatError naming the file, the tensor and the rule that is broken.
+  /// Throws IoError, or FormatError naming the file, the tensor and the rule that is broken. All rules of the reference reader
+  /// hold, its limit of 100,000,000 bytes of header too; refused besides: duplicate names, unknown keys in an entry, more than
+  /// Dims::kMaxRank axes, more than 1,000,000 metadata pairs, shards outside the index's folder.
   static Safetensors open(const std::filesystem::path& path);
   ~Safetensors();
   Safetensors(Safetensors&&) noexcept;

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <random>
 #include <utility>
 
 #include "io/file.h"
@@ -34,10 +33,11 @@ fs::path resolved(const fs::path& target, const std::string& name) {
   return target;
 }
 
-// Short whatever the target's name, which may already be as long as the file system allows.
+// Short whatever the target's name, which may already be as long as the file system allows. Unique within the process; of other
+// processes' names O_EXCL tells.
 fs::path unique_sibling(const fs::path& target) {
   static std::atomic<unsigned> counter{0};
-  return target.parent_path() / concat(".multihead-", ::getpid(), "-", counter++, "-", std::random_device{}(), ".tmp");
+  return target.parent_path() / concat(".multihead-", ::getpid(), "-", counter++, ".tmp");
 }
 
 }  // namespace

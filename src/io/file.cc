@@ -13,7 +13,7 @@
 
 namespace multihead {
 
-void throw_errno(const std::string& name, const std::string& what) {
+void throw_errno(const std::string& name, const char* what) {
   const int code = errno;
   throw IoError(concat(name, ": ", what, ": ", std::generic_category().message(code)));
 }
@@ -48,7 +48,7 @@ void File::read(std::uint64_t offset, void* out, std::size_t bytes) const {
   while (bytes > 0) {
     const ssize_t got = ::pread(descriptor_, to, std::min(bytes, std::size_t{1} << 30), static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw_errno(name_, concat("cannot read ", bytes, " bytes at ", offset));
+    if (got < 0) throw_errno(name_, "cannot read");
     if (got == 0) throw IoError(concat(name_, ": the file became shorter while it was read: no byte at ", offset));
     to += got;
     offset += static_cast<std::uint64_t>(got);

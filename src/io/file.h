@@ -61,7 +61,7 @@ class File final : public ByteSource {
 };
 
 /// Throws IoError "NAME: WHAT: the system's words for errno".
-[[noreturn]] void throw_errno(const std::string& name, const std::string& what);
+[[noreturn]] void throw_errno(const std::string& name, const char* what);
 
 /// Throws FormatError, saying what to do, when the bytes are a Git LFS pointer: what a clone without LFS leaves in a file's
 /// place.

@@ -248,7 +248,8 @@ std::string npy_header(DType dtype, const Dims& shape) {
   require(!code.empty(), "npy_header: expected a dtype that .npy has a code for; got ", name_of(dtype));
   const char order = size_of(dtype) == 1 ? '|' : std::endian::native == std::endian::little ? '<' : '>';
   std::string dict = concat("{'descr': '", order, code, "', 'fortran_order': False, 'shape': (");
-  for (const Index extent : shape) dict += concat(extent, shape.rank() == 1 ? "," : &extent + 1 == shape.end() ? "" : ", ");
+  for (int axis = 0; axis < shape.rank(); ++axis) dict += concat(axis > 0 ? ", " : "", shape[axis]);
+  if (shape.rank() == 1) dict += ',';
   dict += "), }";
   constexpr std::size_t kPreamble = 10;
   const std::size_t unpadded = kPreamble + dict.size() + 1;

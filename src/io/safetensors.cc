@@ -10,10 +10,9 @@
 #include "multihead/io.h"
 
 namespace multihead {
-
 namespace {
 
-// Levenshtein's.
+// Levenshtein's: the fewest insertions, deletions and replacements.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -148,8 +147,10 @@ const std::map<std::string, std::string>& Safetensors::metadata() const { return
 Tensor Safetensors::read(const std::string& name) const {
   const SafetensorsEntry* entry = find(name);
   if (entry == nullptr) {
-    throw InvalidArgument(concat("Safetensors::read: no tensor ", quote(name), "; nearest of ", entries().size(), ": ",
-                                 nearest_names(entries(), name)));
+    const std::string near = nearest_names(entries(), name);
+    throw InvalidArgument(
+        concat("Safetensors::read: no tensor ", quote(name), "; ",
+               near.empty() ? "the file has no tensors" : concat("nearest of ", entries().size(), ": ", near)));
   }
   const State::Shard& shard = state_->shards[state_->shard_of[static_cast<std::size_t>(entry - entries().data())]];
   const File file(shard.path);

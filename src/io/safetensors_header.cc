@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
-#include <optional>
+#include <utility>
 
 #include "io/dense.h"
 #include "io/json.h"
+#include "io/safetensors_types.h"
 #include "io/text.h"
 
 namespace multihead {
@@ -15,41 +16,6 @@ namespace {
 constexpr std::size_t kLengthBytes = 8;
 // Each costs about 100 bytes of memory and as few as 8 of header. Real files have a few, some adapters a thousand.
 constexpr std::size_t kMaxMetadata = 1'000'000;
-
-struct TypeRow {
-  std::string_view name;
-  unsigned bits;
-  std::optional<DType> dtype;
-};
-constexpr std::array<TypeRow, 22> kTypes{{
-    {"F4", 4, {}},
-    {"F6_E2M3", 6, {}},
-    {"F6_E3M2", 6, {}},
-    {"BOOL", 8, DType::kBool},
-    {"U8", 8, DType::kU8},
-    {"I8", 8, DType::kI8},
-    {"F8_E5M2", 8, {}},
-    {"F8_E4M3", 8, {}},
-    {"F8_E8M0", 8, {}},
-    {"F8_E4M3FNUZ", 8, {}},
-    {"F8_E5M2FNUZ", 8, {}},
-    {"I16", 16, DType::kI16},
-    {"U16", 16, DType::kU16},
-    {"F16", 16, DType::kF16},
-    {"BF16", 16, DType::kBF16},
-    {"I32", 32, DType::kI32},
-    {"U32", 32, DType::kU32},
-    {"F32", 32, DType::kF32},
-    {"C64", 64, {}},
-    {"F64", 64, DType::kF64},
-    {"I64", 64, DType::kI64},
-    {"U64", 64, DType::kU64},
-}};
-
-const TypeRow* find_type(std::string_view name) {
-  const auto* row = std::find_if(kTypes.begin(), kTypes.end(), [&](const TypeRow& type) { return type.name == name; });
-  return row == kTypes.end() ? nullptr : row;
-}
 
 [[noreturn]] void refuse_tensor(const std::string& file, const std::string& name, const std::string& rule) {
   refuse(file, "tensor ", quote(name), ": ", rule);
@@ -115,7 +81,7 @@ class HeaderEvents final : public JsonEvents {
     if (where_ == Where::kMetadata) {
       metadata_->second = std::move(text);
     } else if (where_ == Where::kEntry && field_ == Field::kDtype) {
-      const TypeRow* type = find_type(text);
+      const SafetensorsType* type = find_safetensors_type(text);
       if (type == nullptr) refuse_entry(concat("unknown dtype ", quote(text)));
       entry_.dtype_name = type->name;
       entry_.dtype = type->dtype;
@@ -192,7 +158,7 @@ void check_size(const std::string& file, const SafetensorsEntry& entry) {
   if (entry.begin > entry.end)
     refuse_tensor(file, entry.name, concat("\"data_offsets\" run backward: [", entry.begin, ", ", entry.end, "]"));
   const std::string what = concat("shape ", to_string(entry.shape), " of ", entry.dtype_name);
-  const auto bits = bits_of(entry.shape, find_type(entry.dtype_name)->bits);
+  const auto bits = bits_of(entry.shape, find_safetensors_type(entry.dtype_name)->bits);
   if (!bits) refuse_tensor(file, entry.name, what + " overflows: more bytes than a file can have");
   if (*bits % 8 != 0) refuse_tensor(file, entry.name, what + " does not fill whole bytes");
   if (entry.end - entry.begin != *bits / 8) {
@@ -282,10 +248,6 @@ Tensor read_safetensors_entry(const ByteSource& source, std::uint64_t data_begin
   // A bool that is neither 0 nor 1 in memory is undefined behaviour.
   if (entry.dtype == DType::kBool) std::transform(data, data + bytes, data, [](unsigned char byte) { return byte != 0; });
   return tensor;
-}
-
-std::string_view safetensors_name(DType dtype) {
-  return std::find_if(kTypes.begin(), kTypes.end(), [&](const TypeRow& type) { return type.dtype == dtype; })->name;
 }
 
 std::string safetensors_header_text(const std::vector<SafetensorsEntry>& entries,

@@ -31,9 +31,6 @@ SafetensorsHeader read_safetensors_header(const ByteSource& source);
 /// Reads one tensor's bytes from the file of its header. Throws FormatError for a dtype that Tensor cannot hold.
 Tensor read_safetensors_entry(const ByteSource& source, std::uint64_t data_begin, const SafetensorsEntry& entry);
 
-/// "F32", "BF16" …
-std::string_view safetensors_name(DType dtype);
-
 /// The text of a file's header, padded with spaces so that data begin at a multiple of 8; the 8 bytes of length not included.
 std::string safetensors_header_text(const std::vector<SafetensorsEntry>& entries,
                                     const std::map<std::string, std::string>& metadata);

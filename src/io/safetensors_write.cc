@@ -5,6 +5,7 @@
 #include "io/atomic_file.h"
 #include "io/dense.h"
 #include "io/safetensors_header.h"
+#include "io/safetensors_types.h"
 #include "io/text.h"
 #include "multihead/io.h"
 
