@@ -72,8 +72,9 @@ MULTIHEAD_API void attention(const ConstTensorView& query, const ConstTensorView
 MULTIHEAD_API void attention_probabilities(const ConstTensorView& query, const ConstTensorView& key, const ConstTensorView& lse,
                                            const TensorView& probabilities, const AttentionOptions& options = {});
 
-/// The definition of right: the same contract in float64, four plain passes, O(key_len) memory a row, one thread.
-/// `output` may also be f64, `lse` and `probabilities` f32 or f64; each is optional in the sense that absent is not computed.
+/// The definition of right: the same contract in float64, four plain passes over a row, one thread; memory for one head of
+/// query, key and value in float64.
+/// `output` may also be f64, `lse` and `probabilities` f32 or f64; the last two are not computed when absent.
 MULTIHEAD_API void reference_attention(const ConstTensorView& query, const ConstTensorView& key, const ConstTensorView& value,
                                        const TensorView& output, const AttentionOptions& options = {},
                                        const std::optional<TensorView>& lse = std::nullopt,

@@ -36,6 +36,8 @@ void require_addressable(const char* function, const char* name, const ConstTens
           view.strides, "; expected one stride an axis");
   if (view.size() == 0) return;
   require(view.data != nullptr, function, ": ", name, " of shape ", view.shape, " has a null data pointer");
+  require(reinterpret_cast<std::uintptr_t>(view.data) % size_of(view.dtype) == 0, function, ": expected ", name, " at a multiple of ",
+          size_of(view.dtype), " bytes, the size of ", name_of(view.dtype), "; got ", view.data);
   Index reach = static_cast<Index>(size_of(view.dtype));
   for (int axis = 0; axis < view.rank(); ++axis) {
     Index span = 0;
@@ -126,7 +128,7 @@ std::vector<Sequence> sequences_of(const AttentionArguments& call) {
     require(query_starts.size() == key_starts.size(), function, ": packed: expected as many query_starts as key_starts; got ",
             query_starts.size(), " and ", key_starts.size());
     for (std::size_t s = 0; s + 1 < query_starts.size(); ++s) {
-      sequences.push_back({0, query_starts[s], query_starts[s + 1] - query_starts[s], key_starts[s], key_starts[s + 1] - key_starts[s], 0});
+      sequences.push_back({0, 0, query_starts[s], query_starts[s + 1] - query_starts[s], key_starts[s], key_starts[s + 1] - key_starts[s], 0});
     }
   } else {
     const auto lengths = static_cast<Index>(options.key_lengths.size());
@@ -134,7 +136,7 @@ std::vector<Sequence> sequences_of(const AttentionArguments& call) {
     for (Index b = 0; b < batch; ++b) {
       const Index length = lengths == 0 ? key_len : options.key_lengths[static_cast<std::size_t>(b)];
       require(length >= 0 && length <= key_len, function, ": key_lengths[", b, "]: expected 0 … ", key_len, "; got ", length);
-      sequences.push_back({b, 0, query_len, 0, length, 0});
+      sequences.push_back({b, b, 0, query_len, 0, length, 0});
     }
   }
   const std::size_t offsets = options.query_offsets.size();

@@ -28,6 +28,18 @@ inline constexpr Index kN = static_cast<Index>(kLanes);
 inline constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 inline constexpr double kLog2E = 1.4426950408889634;
 
+// Blocks of so few lanes, all looking at the same keys, go through decode-inl.h.
+inline constexpr Index kDecodeLanes = std::min<Index>(4, kPanelLanes);
+inline constexpr Index kScoreFloats = kKeyBlock * std::max<Index>(kPanelLanes, 4);
+
+// In log2 units. A finite number stays finite: a bias near the lowest f32 hides nothing, and 0 * infinity would be NaN.
+HWY_INLINE float to_log2(float x) {
+  constexpr float kLargest = std::numeric_limits<float>::max();
+  const float product = x * static_cast<float>(kLog2E);
+  if (product < -kLargest && x >= -kLargest) return -kLargest;
+  return product > kLargest && x <= kLargest ? kLargest : product;
+}
+
 HWY_INLINE Index round_up(Index value, Index step) { return (value + step - 1) / step * step; }
 
 // The softmax of a block over some keys, not yet divided: arrays over lanes padded to whole vectors.
@@ -46,7 +58,7 @@ struct BlockContext {
   float* packed_query;
   SoftmaxState state;  // of the chunk at hand
   SoftmaxState total;  // of the chunks before it
-  float* scores;       // [kKeyBlock, panel]
+  float* scores;       // [kKeyBlock, panel]; decoding: [kDecodeLanes, kKeyBlock]
   float* addends;      // [kKeyBlock, panel]: bias and mask, -inf where not visible
   float* keys;         // [kKeyBlock, head_dim] copied
   float* values;       // [kKeyBlock, value_dim] copied
@@ -63,7 +75,7 @@ inline Index state_floats(Index padded, Index value_dim) { return padded * (3 + 
 inline Index context_floats(const AttentionProblem& problem, Index lanes) {
   const Index padded = round_up(lanes, kN);
   const Index dims = problem.head_dim + problem.value_dim;
-  return padded * problem.head_dim + 2 * state_floats(padded, problem.value_dim) + 2 * kKeyBlock * kPanelLanes +
+  return padded * problem.head_dim + 2 * state_floats(padded, problem.value_dim) + 2 * kScoreFloats +
          round_up(kKeyBlock * dims, 16);
 }
 
@@ -75,8 +87,8 @@ HWY_INLINE BlockContext make_context(const AttentionProblem& problem, const Bloc
   context.state = carve_state(at, padded, problem.value_dim);
   context.total = carve_state(at, padded, problem.value_dim);
   context.scores = at;
-  context.addends = context.scores + kKeyBlock * kPanelLanes;
-  context.keys = context.addends + kKeyBlock * kPanelLanes;
+  context.addends = context.scores + kScoreFloats;
+  context.keys = context.addends + kScoreFloats;
   context.values = context.keys + kKeyBlock * problem.head_dim;
   return context;
 }
@@ -94,29 +106,33 @@ HWY_INLINE Lane lane_at(const BlockContext& c, Index lane) {
           c.block.sequence->query_offset + query};
 }
 
-// Packs the block's queries panel by panel as [head_dim, panel width], scale folded in: with a scale rounded to f32 all scores
-// would be off by the same factor, which softmax turns into an error that rounding each product does not make.
-HWY_INLINE void pack_queries(const BlockContext& c) {
+// One lane's query as f32, scale folded in, to `row`: with a scale rounded to f32 all scores would be off by the same factor, which
+// softmax turns into an error that rounding each product does not make.
+HWY_INLINE void load_query(const BlockContext& c, Index index, float* row) {
   const AttentionProblem& problem = c.problem;
-  const Index dim = problem.head_dim;
   const double factor = problem.softcap > 0 ? problem.scale / problem.softcap : problem.scale * kLog2E;
+  const Lane lane = lane_at(c, index);
+  load_row(problem.query.data, problem.query.dtype, problem.query.offset(c.block.sequence->batch, lane.head, lane.row, 0),
+           problem.query.strides[3], problem.head_dim, row);
+  multiply_row(row, problem.head_dim, factor);
+}
+
+// Packs the block's queries panel by panel as [head_dim, panel width].
+HWY_INLINE void pack_queries(const BlockContext& c) {
+  const Index dim = c.problem.head_dim;
   for (Index first = 0; first < c.padded; first += kPanelLanes) {
     const Index width = std::min(kPanelLanes, c.padded - first);
-    float* panel = c.packed_query + first * dim;
     for (Index l = 0; l < width; l += 4) {
       const Index rows = std::min<Index>(4, width - l);
+      float* const staging = c.keys;  // not in use yet
       for (Index r = 0; r < rows; ++r) {
-        float* row = c.keys + r * dim;  // not in use yet
         if (first + l + r < c.lanes) {
-          const Lane lane = lane_at(c, first + l + r);
-          load_row(problem.query.data, problem.query.dtype, problem.query.offset(c.block.sequence->batch, lane.head, lane.row, 0),
-                   problem.query.strides[3], dim, row);
-          multiply_row(row, dim, factor);
+          load_query(c, first + l + r, staging + r * dim);
         } else {
-          std::fill_n(row, dim, 0.0f);
+          std::fill_n(staging + r * dim, dim, 0.0f);
         }
       }
-      transpose_rows(c.keys, dim, rows, dim, panel + l, width);
+      transpose_rows(staging, dim, rows, dim, c.packed_query + first * dim + l, width);
     }
   }
 }
@@ -145,7 +161,7 @@ HWY_INLINE void load_addends(const BlockContext& c, Index first, Index width, co
     if (problem.bias.data != nullptr) {
       load_row(problem.bias.data, problem.bias.dtype, problem.bias.offset(sequence.batch, lane.head, lane.row, column),
                problem.bias.strides[3], count, c.scores);  // the scores are not there yet: their place serves as a row buffer
-      for (Index j = 0; j < count; ++j) out[j * width] = c.scores[j] * static_cast<float>(kLog2E);
+      for (Index j = 0; j < count; ++j) out[j * width] = to_log2(c.scores[j]);
     } else {
       for (Index j = 0; j < count; ++j) out[j * width] = 0.0f;
     }
@@ -173,7 +189,7 @@ HWY_NOINLINE void adjust_scores(const BlockContext& c, Index first, Index width,
     const KeyRange range = key_range(problem, *c.block.sequence, lane.position);
     lowest[l] = static_cast<float>(std::clamp<Index>(range.begin - tile.block_begin, 0, kKeyBlock));
     limit[l] = static_cast<float>(std::clamp<Index>(range.end - tile.block_begin, 0, kKeyBlock));
-    slope[l] = problem.alibi_slopes != nullptr ? static_cast<float>(static_cast<double>(problem.alibi_slopes[lane.head]) * kLog2E) : 0;
+    slope[l] = problem.alibi_slopes != nullptr ? to_log2(problem.alibi_slopes[lane.head]) : 0;
     position[l] = static_cast<float>(lane.position - tile.block_begin);
   }
   const bool has_addends = problem.mask.data != nullptr || problem.bias.data != nullptr;
@@ -192,7 +208,7 @@ HWY_NOINLINE void adjust_scores(const BlockContext& c, Index first, Index width,
       auto visible = hn::And(hn::Ge(j, lo), hn::Lt(j, hi));
       if (has_addends) {
         const Vec addend = hn::Load(kTag, c.addends + (key - tile.begin) * width + v);
-        visible = hn::And(visible, hn::Ne(addend, hidden));
+        visible = hn::AndNot(hn::Eq(addend, hidden), visible);  // not Ne: with some targets a NaN would be hidden
         s = hn::Add(s, addend);
       }
       if (problem.alibi_slopes != nullptr) s = hn::NegMulAdd(steepness, hn::Abs(hn::Sub(where, j)), s);
@@ -338,33 +354,32 @@ HWY_INLINE void for_each_panel(const BlockContext& c, const Work& work) {
   }
 }
 
-// Keys that any lane of the block may see.
-HWY_INLINE KeyRange context_keys(const BlockContext& c) {
-  const TileKeys all = tile_keys(c, 0, c.padded, 0, c.block.sequence->key_len);
-  return {all.begin, std::max(all.begin, all.end)};
-}
-
-// One chunk of keys into c.state.
-HWY_INLINE void walk_chunk(const BlockContext& c, KeyRange visible, Index chunk) {
-  const AttentionProblem& problem = c.problem;
-  const Sequence& sequence = *c.block.sequence;
-  reset(c, c.state);
+// Calls work(begin, end) for every key block of one chunk that `visible` leaves.
+template <typename Work>
+HWY_INLINE void for_each_key_block(KeyRange visible, Index chunk, const Work& work) {
   const Index chunk_end = std::min((chunk + 1) * kKeyChunk, visible.end);
   const Index start = std::max(chunk * kKeyChunk, visible.begin / kKeyBlock * kKeyBlock);
-  const bool may_hide = problem.mask.data != nullptr || problem.bias.data != nullptr;
-  for (Index begin = start; begin < chunk_end; begin += kKeyBlock) {
-    const Index end = std::min(begin + kKeyBlock, chunk_end);
-    const Index count = end - begin;
+  for (Index begin = start; begin < chunk_end; begin += kKeyBlock) work(begin, std::min(begin + kKeyBlock, chunk_end));
+}
+
+// Where key `key` of this block's head begins, in elements.
+HWY_INLINE Index key_offset(const BlockContext& c, const Strided<const void>& array, Index key) {
+  return array.offset(c.block.sequence->key_batch, c.block.kv_head, c.block.sequence->key_row(key), 0);
+}
+
+// One chunk of keys into c.state, panel by panel.
+HWY_INLINE void walk_panels(const BlockContext& c, KeyRange visible, Index chunk) {
+  reset(c, c.state);
+  const bool may_hide = c.problem.mask.data != nullptr || c.problem.bias.data != nullptr;
+  for_each_key_block(visible, chunk, [&](Index begin, Index end) HWY_ATTR {
     KeyBlockRows rows{begin, end, {}, {}, true};
-    const Index row = sequence.key_begin + begin;
-    rows.keys = rows_of(problem.key, problem.key.offset(sequence.batch, c.block.kv_head, row, 0), count, problem.head_dim, c.keys);
-    rows.values =
-        rows_of(problem.value, problem.value.offset(sequence.batch, c.block.kv_head, row, 0), count, problem.value_dim, c.values);
-    if (may_hide || tile_keys(c, 0, c.padded, begin, end).limited) {
-      rows.values_finite = all_finite(rows.values, count, problem.value_dim);
+    rows.keys = rows_of(c.problem.key, key_offset(c, c.problem.key, begin), end - begin, c.problem.head_dim, c.keys);
+    rows.values = rows_of(c.problem.value, key_offset(c, c.problem.value, begin), end - begin, c.problem.value_dim, c.values);
+    if (may_hide || tile_keys(c, 0, c.padded, rows.begin, rows.end).limited) {
+      rows.values_finite = all_finite(rows.values, rows.end - rows.begin, c.problem.value_dim);
     }
     for_each_panel(c, [&](auto vectors, Index first) HWY_ATTR { attend_panel<vectors()>(c, first, rows); });
-  }
+  });
 }
 
 // total = total joined with part. A part that has seen nothing is neutral to the last bit: its factor is 0, the other's 2^0 = 1.
@@ -397,8 +412,7 @@ HWY_INLINE void finish(const BlockContext& c, const SoftmaxState& state) {
     constexpr Index kWidth = vectors() * kN;
     HWY_ALIGN float sink[kWidth];
     for (Index l = 0; l < kWidth; ++l) {
-      sink[l] = problem.sinks != nullptr ? static_cast<float>(static_cast<double>(problem.sinks[lane_at(c, first + l).head]) * kLog2E)
-                                         : kMinusInfinity;
+      sink[l] = problem.sinks != nullptr ? to_log2(problem.sinks[lane_at(c, first + l).head]) : kMinusInfinity;
     }
     for (Index v = 0; v < kWidth; v += kN) {
       const Vec old = hn::Load(kTag, state.maximum + first + v), logit = hn::Load(kTag, sink + v);

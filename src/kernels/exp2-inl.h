@@ -18,11 +18,12 @@ inline constexpr FloatTag kTag;
 inline constexpr std::size_t kLanes = hn::MaxLanes(kTag);
 
 // max(low, x), except that a NaN in x stays NaN. x86's own maximum returns its second operand then; elsewhere a select is safer.
-HWY_INLINE Vec at_least(Vec low, Vec x) {
+template <typename D>
+HWY_INLINE hn::Vec<D> at_least(D d, float low, hn::Vec<D> x) {
 #if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
-  return hn::Max(low, x);
+  return hn::Max(hn::Set(d, low), x);
 #else
-  return hn::IfThenElse(hn::Lt(x, low), low, x);
+  return hn::IfThenElse(hn::Lt(x, hn::Set(d, low)), hn::Set(d, low), x);
 #endif
 }
 
@@ -31,22 +32,25 @@ HWY_INLINE Vec at_least(Vec low, Vec x) {
 // field of 2^n. f = x - n lies in [-1/2, 1/2], where the minimax polynomial of degree 6 is off by 2.6e-9; the first
 // coefficient is forced to 1 so that 2^0 = 1. Multiplying by 2^n, instead of adding to the exponent, keeps NaN a NaN and lets
 // the smallest n = -127 (exponent field 0) flush to 0 without a select.
-HWY_INLINE Vec exp2(Vec x) {
-  const hn::RebindToUnsigned<FloatTag> bits;
-  x = at_least(hn::Set(kTag, -127.0f), x);
-  const Vec magic = hn::Set(kTag, 12582912.0f + 127.0f);
-  const Vec shifted = hn::Add(x, magic);
-  const Vec f = hn::Sub(x, hn::Sub(shifted, magic));
-  const Vec power = hn::BitCast(kTag, hn::ShiftLeft<23>(hn::BitCast(bits, shifted)));
-  Vec p = hn::Set(kTag, 0.000153458139f);
-  p = hn::MulAdd(p, f, hn::Set(kTag, 0.00133999309f));
-  p = hn::MulAdd(p, f, hn::Set(kTag, 0.00961848907f));
-  p = hn::MulAdd(p, f, hn::Set(kTag, 0.0555032864f));
-  p = hn::MulAdd(p, f, hn::Set(kTag, 0.240226462f));
-  p = hn::MulAdd(p, f, hn::Set(kTag, 0.693147182f));
-  p = hn::MulAdd(p, f, hn::Set(kTag, 1.0f));
+template <typename D>
+HWY_INLINE hn::Vec<D> exp2(D d, hn::Vec<D> x) {
+  const hn::RebindToUnsigned<D> bits;
+  x = at_least(d, -127.0f, x);
+  const auto magic = hn::Set(d, 12582912.0f + 127.0f);
+  const auto shifted = hn::Add(x, magic);
+  const auto f = hn::Sub(x, hn::Sub(shifted, magic));
+  const auto power = hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(bits, shifted)));
+  auto p = hn::Set(d, 0.000153458139f);
+  p = hn::MulAdd(p, f, hn::Set(d, 0.00133999309f));
+  p = hn::MulAdd(p, f, hn::Set(d, 0.00961848907f));
+  p = hn::MulAdd(p, f, hn::Set(d, 0.0555032864f));
+  p = hn::MulAdd(p, f, hn::Set(d, 0.240226462f));
+  p = hn::MulAdd(p, f, hn::Set(d, 0.693147182f));
+  p = hn::MulAdd(p, f, hn::Set(d, 1.0f));
   return hn::Mul(p, power);
 }
+
+HWY_INLINE Vec exp2(Vec x) { return exp2(kTag, x); }
 
 // tanh(x), relative error below 2e-7, NaN stays NaN. Near 0 an odd polynomial (minimax in x^2 on |x| <= 0.625, 4e-9), because
 // 1 - e would cancel there and a softcap multiplies the error by its cap; elsewhere (1 - e) / (1 + e), e = exp(-2 |x|).

@@ -28,10 +28,16 @@ struct Strided {
 
 /// A set of queries and the keys that they may see: a batch entry, or one of the sequences of a packed batch.
 struct Sequence {
-  Index batch = 0;
+  Index batch = 0;                       ///< of query, output, lse, mask
+  Index key_batch = 0;                   ///< of key and value
   Index query_begin = 0, query_len = 0;  ///< rows of query, output, lse, mask
   Index key_begin = 0, key_len = 0;      ///< rows of key and value, columns of mask; nothing beyond is read
   Index query_offset = 0;                ///< absolute position of row query_begin, where key key_begin has position 0
+  Index key_first = 0;                   ///< keys before this one are gone (a sliding cache)
+  Index key_ring = 0;                    ///< key j lies in row j % key_ring (a multiple of kKeyBlock); 0: in row j
+
+  /// Row of key and value that holds key j.
+  Index key_row(Index j) const { return key_begin + (key_ring > 0 ? j % key_ring : j); }
 };
 
 struct AttentionProblem {
@@ -61,7 +67,7 @@ struct KeyRange {
 };
 
 inline KeyRange key_range(const AttentionProblem& problem, const Sequence& sequence, Index position) {
-  KeyRange range{0, sequence.key_len};
+  KeyRange range{sequence.key_first, sequence.key_len};
   // Positions are bounded by validation to ±2^48 and distances are clamped before they are added, so nothing overflows.
   constexpr Index kFar = Index{1} << 50;
   if (problem.causal) range.end = std::min(range.end, position + 1);

@@ -6,46 +6,73 @@
 #define MULTIHEAD_KERNELS_ROWS_INL_H_
 #endif
 
-#include <cstring>
-
 #include "kernels/problem.h"
 #include "kernels/tiles-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {
 
+// Whether PromoteTo of f16 is the processor's own. Highway's substitute for older ones reads infinities and NaN as numbers from
+// 65536 up, and -inf in a bias must hide its pair.
+#if HWY_ARCH_X86 && HWY_TARGET > HWY_AVX2
+inline constexpr bool kConvertsHalf = false;
+#else
+inline constexpr bool kConvertsHalf = HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128;
+#endif
+
+// Whole vectors of f32 from memory of any of the three types.
+template <typename D>
+HWY_INLINE hn::Vec<D> load_floats(D d, const float* at) {
+  return hn::LoadU(d, at);
+}
+template <typename D>
+HWY_INLINE hn::Vec<D> load_floats(D d, const Float16* at) {
+  if constexpr (!kConvertsHalf) {
+    HWY_ALIGN float converted[hn::MaxLanes(d)];
+    for (std::size_t i = 0; i < hn::MaxLanes(d); ++i) converted[i] = static_cast<float>(at[i]);
+    return hn::Load(d, converted);
+  }
+  return hn::PromoteTo(d, hn::LoadU(hn::Rebind<hwy::float16_t, D>(), reinterpret_cast<const hwy::float16_t*>(at)));
+}
+template <typename D>
+HWY_INLINE hn::Vec<D> load_floats(D d, const BFloat16* at) {
+  return hn::PromoteTo(d, hn::LoadU(hn::Rebind<hwy::bfloat16_t, D>(), reinterpret_cast<const hwy::bfloat16_t*>(at)));
+}
+
+template <typename T>
+HWY_INLINE void load_elements(const T* HWY_RESTRICT in, Index stride, Index count, float* HWY_RESTRICT out) {
+  Index t = 0;
+  for (; stride == 1 && t + static_cast<Index>(kLanes) <= count; t += static_cast<Index>(kLanes)) {
+    hn::StoreU(load_floats(kTag, in + t), kTag, out + t);
+  }
+  for (; t < count; ++t) out[t] = static_cast<float>(in[t * stride]);
+}
+
+// Calls with a pointer of the array's own element type, moved by `offset` elements.
+template <typename Call>
+HWY_INLINE void with_elements(const void* data, DType dtype, Index offset, const Call& call) {
+  switch (dtype) {
+    case DType::kF32: call(static_cast<const float*>(data) + offset); break;
+    case DType::kF16: call(static_cast<const Float16*>(data) + offset); break;
+    default: call(static_cast<const BFloat16*>(data) + offset); break;
+  }
+}
+
 // One row of `count` elements, `stride` apart, as f32.
 HWY_INLINE void load_row(const void* data, DType dtype, Index offset, Index stride, Index count, float* HWY_RESTRICT out) {
-  Index t = 0;
-  if (dtype == DType::kF32) {
-    const float* HWY_RESTRICT in = static_cast<const float*>(data) + offset;
-    if (stride == 1) {
-      std::memcpy(out, in, static_cast<std::size_t>(count) * sizeof(float));
-    } else {
-      for (; t < count; ++t) out[t] = in[t * stride];
-    }
-  } else if (dtype == DType::kF16) {
-    const auto* HWY_RESTRICT in = static_cast<const Float16*>(data) + offset;
-    const hn::Rebind<hwy::float16_t, FloatTag> half;
-    for (; stride == 1 && t + static_cast<Index>(kLanes) <= count; t += static_cast<Index>(kLanes)) {
-      hn::StoreU(hn::PromoteTo(kTag, hn::LoadU(half, reinterpret_cast<const hwy::float16_t*>(in + t))), kTag, out + t);
-    }
-    for (; t < count; ++t) out[t] = static_cast<float>(in[t * stride]);
-  } else {
-    const auto* HWY_RESTRICT in = static_cast<const BFloat16*>(data) + offset;
-    const hn::Rebind<hwy::bfloat16_t, FloatTag> half;
-    for (; stride == 1 && t + static_cast<Index>(kLanes) <= count; t += static_cast<Index>(kLanes)) {
-      hn::StoreU(hn::PromoteTo(kTag, hn::LoadU(half, reinterpret_cast<const hwy::bfloat16_t*>(in + t))), kTag, out + t);
-    }
-    for (; t < count; ++t) out[t] = static_cast<float>(in[t * stride]);
-  }
+  with_elements(data, dtype, offset, [&](const auto* in) HWY_ATTR { load_elements(in, stride, count, out); });
+}
+
+// Whether the tiles can read the rows where they lie.
+HWY_INLINE bool is_dense(const Strided<const void>& array, Index dim) {
+  return array.dtype == DType::kF32 && (array.strides[3] == 1 || dim == 1) && array.strides[2] == dim;
 }
 
 // Rows [begin, end) of one head of K or V as the tiles want them: in place when they are f32, dense and adjacent, else copied to
 // `scratch`. Rows that lie apart (interleaved heads) are copied too: their strides are powers of two, so that a block's rows
 // would fall into one set of the cache.
 HWY_INLINE Rows rows_of(const Strided<const void>& array, Index offset, Index count, Index dim, float* HWY_RESTRICT scratch) {
-  if (array.dtype == DType::kF32 && (array.strides[3] == 1 || dim == 1) && array.strides[2] == dim) {
+  if (is_dense(array, dim)) {
     return {static_cast<const float*>(array.data) + offset, dim};
   }
   for (Index row = 0; row < count; ++row) {
