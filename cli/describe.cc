@@ -85,8 +85,7 @@ void describe_layer(const DescribeOptions& options) {
 void add_describe(CLI::App& app) {
   auto* command = app.add_subcommand("describe", "Shapes, parameters, operations and bytes of every step of a layer");
   auto options = std::make_shared<DescribeOptions>();
-  auto* preset =
-      command->add_option("--preset", options->preset, "a named layer: vaswani-base, llama-7b, lab")->type_name("NAME");
+  auto* preset = command->add_option("--preset", options->preset, "a named layer: " + preset_names())->type_name("NAME");
   const IntegerRange positive{1};
   add_integer(*command, "--model-dim", options->model_dim, "width of the input and output", positive)->excludes(preset);
   add_integer(*command, "--heads", options->num_heads, "query heads", positive)->excludes(preset);

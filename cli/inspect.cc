@@ -45,7 +45,8 @@ void inspect(const std::filesystem::path& path, bool json) {
                    heads_text(layer.config), dim_text(layer.config), visibility_text(layer.config),
                    layer.has_bias ? "yes" : "no", layer.positions});
   }
-  print(path.string() + ": " + std::to_string(layers.size()) + " attention layers\n\n" + table.text());
+  print(path.string() + ": " + std::to_string(layers.size()) +
+        (layers.size() == 1 ? " attention layer\n\n" : " attention layers\n\n") + table.text());
 }
 
 struct InspectOptions {

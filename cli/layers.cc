@@ -22,6 +22,12 @@ std::string visibility_text(const LayerConfig& config) {
   return config.causal ? (config.window ? "causal, " + window : "causal") : window;
 }
 
+std::string preset_names() {
+  std::string names;
+  for (const Preset& preset : presets()) names += (names.empty() ? "" : ", ") + preset.name;
+  return names;
+}
+
 Json json_of(const LayerConfig& config) {
   const auto optional = [](const std::optional<float>& value) { return value ? Json(*value) : Json(); };
   return {{"model_dim", config.model_dim},

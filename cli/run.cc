@@ -71,11 +71,9 @@ struct Inputs {
   const Tensor& keys_from() const { return memory ? memory->tensor : input.tensor; }
 };
 
-void add_layer_facts(const LayerConfig& config, Report& report) {
-  report.add("heads",
-             std::to_string(config.num_heads) + " over " + std::to_string(config.num_kv_heads) + " key/value heads of " +
-                 std::to_string(config.head_dim) + ", " + visibility_text(config),
-             config.num_heads);
+std::string heads_text(const LayerConfig& config) {
+  return std::to_string(config.num_heads) + " over " + std::to_string(config.num_kv_heads) + " key/value heads of " +
+         std::to_string(config.head_dim) + ", " + visibility_text(config);
 }
 
 Inputs read_inputs(const RunOptions& options, Report& report) {
@@ -177,7 +175,7 @@ void run(const RunOptions& options) {
   report.set("command", "run");
   const auto preset = options.checkpoint ? std::nullopt : std::optional(find_preset(options.preset));
   const MultiHeadAttention layer = preset ? load_preset(options, *preset, report) : load_from_checkpoint(options, report);
-  add_layer_facts(layer.config(), report);
+  report.say("heads", heads_text(layer.config()));
   const Inputs inputs = options.input ? read_inputs(options, report) : preset_inputs(options, *preset, report);
   const Problem problem = problem_of(layer, inputs, options.compute);
   require_memory_for(layer.config(), problem.score_shape, options.compute);
@@ -201,8 +199,7 @@ void add_run(CLI::App& app) {
               "which attention layer of the checkpoint, as `multihead inspect` counts them")
       ->needs(checkpoint)
       ->group(layer);
-  auto* preset =
-      command->add_option("--preset", options->preset, "a named layer with weights from --seed: vaswani-base, llama-7b, lab");
+  auto* preset = command->add_option("--preset", options->preset, "a named layer with weights from --seed: " + preset_names());
   preset->type_name("NAME")->excludes(checkpoint)->group(layer);
   add_integer(*command, "--seed", options->seed, "of the preset's weights and input; default 0")->needs(preset)->group(layer);
   auto* input = add_path(*command, "--input", options->input, "X (.npy), [length, model_dim] or [batch, length, model_dim]");

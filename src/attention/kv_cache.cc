@@ -20,6 +20,20 @@ constexpr Index kSlidingSlack = 4 * kKeyBlock;
 
 Index round_up(Index value, Index step) { return (value + step - 1) / step * step; }
 
+template <typename Call>
+void with_type(DType dtype, const Call& call) {
+  switch (dtype) {
+    case DType::kF32: return call(float{});
+    case DType::kF16: return call(Float16{});
+    default: return call(BFloat16{});
+  }
+}
+
+template <typename From, typename To>
+void convert_row(const From* in, Index stride, Index count, To* out) {
+  for (Index t = 0; t < count; ++t) out[t] = static_cast<To>(static_cast<float>(in[t * stride]));
+}
+
 KvCacheConfig resolved(KvCacheConfig config) {
   if (config.value_dim == 0) config.value_dim = config.head_dim;
   require(config.sequences >= 0 && config.num_kv_heads > 0 && config.head_dim > 0 && config.value_dim > 0 && config.capacity >= 0,
@@ -67,17 +81,18 @@ struct KvCache::State {
             " and later, not all that position ", length, " may see (", oldest, " and later)");
   }
 
-  // Rows from any dtype and strides into storage; `source` is [num_kv_heads, count, dim].
+  // `source` is [num_kv_heads, count, dim], any type and strides.
   void store(Index sequence, const ConstTensorView& source, Tensor& into) const {
-    const Index count = source.shape[1], dim = source.shape[2], start = lengths[static_cast<std::size_t>(sequence)];
-    const Tensor converted = Tensor::converted(source, config.dtype);
-    const auto row_bytes = static_cast<std::size_t>(dim) * size_of(config.dtype);
-    const auto* from = converted.data<unsigned char>();
-    auto* to = into.data<unsigned char>();
+    const Index dim = source.shape[2], start = lengths[static_cast<std::size_t>(sequence)];
     for (Index head = 0; head < config.num_kv_heads; ++head) {
-      for (Index i = 0; i < count; ++i) {
+      for (Index i = 0; i < source.shape[1]; ++i) {
         const Index row = (sequence * config.num_kv_heads + head) * rows + (start + i) % rows;
-        std::copy_n(from + static_cast<std::size_t>(head * count + i) * row_bytes, row_bytes, to + static_cast<std::size_t>(row) * row_bytes);
+        const Index from = head * source.strides[0] + i * source.strides[1];
+        with_type(source.dtype, [&](auto in) {
+          with_type(config.dtype, [&](auto out) {
+            convert_row(source.as<decltype(in)>() + from, source.strides[2], dim, into.data<decltype(out)>() + row * dim);
+          });
+        });
       }
     }
   }

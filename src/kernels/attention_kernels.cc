@@ -141,7 +141,11 @@ HWY_EXPORT(JoinChunks);
 HWY_EXPORT(FinishBlock);
 HWY_EXPORT(ProbabilityRows);
 
-KernelShape kernel_shape() { return HWY_DYNAMIC_DISPATCH(KernelShapeOf)(); }
+// Every plan starts here, so no other kernel is dispatched before.
+KernelShape kernel_shape() {
+  ensure_target();
+  return HWY_DYNAMIC_DISPATCH(KernelShapeOf)();
+}
 
 std::size_t workspace_floats(const AttentionProblem& problem, Index lanes) {
   return HWY_DYNAMIC_DISPATCH(WorkspaceFloats)(problem, lanes);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "kernels/problem.h"
@@ -73,9 +74,14 @@ struct ProbabilityTarget {
 /// Coefficients exp(score - lse) of a block; the scores have the bits that attend_block used. 0 where a pair is not visible.
 void probability_rows(const AttentionProblem& problem, const Block& block, const ProbabilityTarget& target, float* workspace);
 
-/// Names of the targets compiled in and supported by this CPU, best first; the active one; and the choice of another.
+/// Names of the targets compiled in and supported by this CPU, best first, also as a list for error texts; the active one; and the
+/// choice of another.
 std::vector<const char*> target_names();
+std::string known_targets();
 const char* active_target_name();
 bool choose_target(const char* name);
+/// Before the first dispatch: unless a target was chosen, chooses that of MULTIHEAD_TARGET, or the best. Throws InvalidArgument for
+/// a name that is not here, since a typing error must not silently change the path.
+void ensure_target();
 
 }  // namespace multihead::kernels

@@ -1,6 +1,4 @@
 // The public face of targets.cc.
-#include <cstdlib>
-
 #include "base/message.h"
 #include "kernels/kernels.h"
 #include "multihead/runtime.h"
@@ -16,10 +14,9 @@ std::vector<std::string> targets() {
 std::string active_target() { return kernels::active_target_name(); }
 
 void force_target(std::string_view name) {
-  if (kernels::choose_target(std::string(name == "auto" ? std::string_view(kernels::target_names().front()) : name).c_str())) return;
-  std::string known;
-  for (const std::string& target : targets()) known += " " + target;
-  throw InvalidArgument(concat("force_target: expected auto or one of", known, "; got ", name));
+  const std::string wanted(name == "auto" ? kernels::target_names().front() : name);
+  require(kernels::choose_target(wanted.c_str()), "force_target: expected auto or one of ", kernels::known_targets(), "; got ",
+          name);
 }
 
 }  // namespace multihead

@@ -2,8 +2,10 @@
 #include "hwy/targets.h"
 
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 
+#include "base/message.h"
 #include "kernels/kernels.h"
 
 namespace multihead::kernels {
@@ -15,7 +17,7 @@ const std::vector<std::int64_t>& available() {
   return targets;
 }
 
-std::atomic<std::int64_t> g_chosen{0};  // 0: the best
+std::atomic<std::int64_t> g_chosen{0};  // 0: nobody has chosen yet
 
 }  // namespace
 
@@ -25,9 +27,23 @@ std::vector<const char*> target_names() {
   return names;
 }
 
+std::string known_targets() {
+  std::string names;
+  for (const char* name : target_names()) names += concat(names.empty() ? "" : ", ", name);
+  return names;
+}
+
+void ensure_target() {
+  if (g_chosen.load() != 0) return;
+  const char* wanted = std::getenv("MULTIHEAD_TARGET");
+  const bool named = wanted != nullptr && *wanted != '\0' && std::strcmp(wanted, "auto") != 0;
+  const bool known = choose_target(named ? wanted : target_names().front());
+  require(known, "MULTIHEAD_TARGET: expected auto or one of ", known_targets(), "; got ", wanted);
+}
+
 const char* active_target_name() {
-  const std::int64_t chosen = g_chosen.load();
-  return hwy::TargetName(chosen != 0 ? chosen : available().front());
+  ensure_target();
+  return hwy::TargetName(g_chosen.load());
 }
 
 bool choose_target(const char* name) {

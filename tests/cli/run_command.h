@@ -125,10 +125,11 @@ class CommandTest : public testing::Test {
     return result;
   }
   /// Runs and expects the status, nothing on standard output, no new file, and one line "multihead: …" with all of `words`.
-  void expect_failure(const std::vector<std::string>& arguments, int status, const std::vector<std::string>& words) const {
+  void expect_failure(const std::vector<std::string>& arguments, int status, const std::vector<std::string>& words,
+                      const std::vector<std::string>& environment = {}) const {
     SCOPED_TRACE(testing::PrintToString(arguments));
     const std::vector<std::string> before = files();
-    const CommandResult result = run_command(folder_, arguments);
+    const CommandResult result = run_command(folder_, arguments, environment);
     EXPECT_EQ(result.status, status) << result.err;
     EXPECT_EQ(result.out, "");
     EXPECT_EQ(result.err.rfind("multihead: ", 0), 0U) << result.err;

@@ -31,6 +31,8 @@ TEST_F(CliTargets, OptionAndEnvironmentChoose) {
   std::vector<std::string> unknown = call;
   unknown.insert(unknown.end(), {"--target", "AVX9000"});
   expect_failure(unknown, 1, {"AVX9000", targets().front(), targets().back()});
+  expect_failure(call, 1, {"MULTIHEAD_TARGET", "AVX9000", targets().front()}, {"MULTIHEAD_TARGET=AVX9000"});
+  expect_failure({"targets"}, 1, {"MULTIHEAD_TARGET", "AVX9000", targets().front()}, {"MULTIHEAD_TARGET=AVX9000"});
 }
 
 }  // namespace
