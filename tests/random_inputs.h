@@ -142,7 +142,7 @@ inline double family_element(Family family, Role role, Index row, Index column, 
       return is_value ? random.normal() : static_cast<double>(random.between(-1, 1));
     case Family::kAscending:
       if (is_value) return random.normal();
-      return role == Role::kQuery ? 1.0 : 8.0 * static_cast<double>(row) / static_cast<double>(rows);
+      return role == Role::kQuery ? 0.5 + random.uniform() : 8.0 * static_cast<double>(row) / static_cast<double>(rows);
     case Family::kAllEqual:
       return is_value ? random.normal() : 0.5;
     case Family::kHugeNegative:

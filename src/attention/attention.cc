@@ -2,6 +2,7 @@
 #include "multihead/attention.h"
 
 #include "attention/plan.h"
+#include "attention/run.h"
 #include "attention/validate.h"
 #include "base/parallel.h"
 #include "base/scratch.h"
@@ -17,18 +18,29 @@ using kernels::Partial;
 // Few queries over many keys: all threads work on the chunks of one block, in waves whose partial results fit a fixed budget, and
 // the partials are joined in ascending order.
 void run_split(const kernels::AttentionProblem& problem, const WorkCut& cut) {
+  constexpr Index kPartialFloatsAThread = 128 * 1024;
   for (Index item = 0; item < cut.items(); ++item) {
     const Block block = cut.block(problem, item);
-    const Index chunks = std::max<Index>(1, (block.sequence->key_len + kKeyChunk - 1) / kKeyChunk);
-    const std::size_t floats = kernels::partial_floats(problem, block.lane_end - block.lane_begin);
-    Tensor memory = Tensor::uninitialized(DType::kF32, {chunks * static_cast<Index>(floats)});
-    std::vector<Partial> partials;
-    for (Index chunk = 0; chunk < chunks; ++chunk) partials.push_back({memory.data<float>() + static_cast<std::size_t>(chunk) * floats});
-    parallel_for(chunks, cut.threads, [&](Index chunk, int) {
-      kernels::attend_chunk(problem, block, chunk, partials[static_cast<std::size_t>(chunk)],
-                            thread_scratch(kernels::workspace_floats(problem, cut.block_lanes)));
-    });
-    kernels::merge_chunks(problem, block, partials, thread_scratch(kernels::workspace_floats(problem, cut.block_lanes)));
+    const kernels::KeyRange keys = kernels::block_keys(problem, block);
+    const Index first = keys.begin / kKeyChunk;
+    const Index chunks = keys.begin < keys.end ? (keys.end - 1) / kKeyChunk + 1 - first : 0;
+    const auto floats = static_cast<Index>(kernels::partial_floats(problem, block.lane_end - block.lane_begin));
+    const Index wave = std::clamp<Index>(cut.threads * kPartialFloatsAThread / floats, cut.threads, std::max<Index>(chunks, cut.threads));
+    Tensor memory = Tensor::uninitialized(DType::kF32, {wave + 1, floats});
+    const auto partial = [&](Index index) { return Partial{memory.data<float>() + index * floats}; };
+    const Partial total = partial(wave);
+    kernels::join_chunks(problem, block, total, true, {});
+    for (Index done = 0; done < chunks; done += wave) {
+      const Index now = std::min(wave, chunks - done);
+      parallel_for(now, cut.threads, [&](Index index, int) {
+        kernels::attend_chunk(problem, block, first + done + index, partial(index),
+                              thread_scratch(kernels::workspace_floats(problem, cut.block_lanes)));
+      });
+      std::vector<Partial> partials;
+      for (Index index = 0; index < now; ++index) partials.push_back(partial(index));
+      kernels::join_chunks(problem, block, total, false, partials);
+    }
+    kernels::finish_block(problem, block, total, thread_scratch(kernels::workspace_floats(problem, cut.block_lanes)));
   }
 }
 
@@ -40,24 +52,31 @@ void run_blocks(const kernels::AttentionProblem& problem, const WorkCut& cut) {
 
 }  // namespace
 
-void attention(const ConstTensorView& query, const ConstTensorView& key, const ConstTensorView& value, const TensorView& output,
-               const AttentionOptions& options, const std::optional<TensorView>& lse) {
-  constexpr const char* kFunction = "attention";
-  ValidatedProblem call = validate({kFunction, query, key, &value, options});
+void bind_outputs(const char* function, const TensorView& output, const std::optional<TensorView>& lse, ValidatedProblem& call) {
   kernels::AttentionProblem& problem = call.problem;
-  problem.output = validate_result(kFunction, "output", output, {call.batch, problem.num_heads, call.query_len, problem.value_dim},
+  problem.output = validate_result(function, "output", output, {call.batch, problem.num_heads, call.query_len, problem.value_dim},
                                    {DType::kF32, DType::kF16, DType::kBF16});
   if (lse) {
-    const auto checked = validate_result(kFunction, "lse", *lse, {call.batch, problem.num_heads, call.query_len}, {DType::kF32});
+    const auto checked = validate_result(function, "lse", *lse, {call.batch, problem.num_heads, call.query_len}, {DType::kF32});
     problem.lse = {static_cast<float*>(checked.data), DType::kF32, checked.strides};
   }
-  if (output.size() == 0 && (!lse || lse->size() == 0)) return;
+}
+
+void run_attention(const kernels::AttentionProblem& problem) {
   const WorkCut cut = cut_work(problem);
+  if (cut.items() == 0) return;
   if (cut.split_keys) {
     run_split(problem, cut);
   } else {
     run_blocks(problem, cut);
   }
+}
+
+void attention(const ConstTensorView& query, const ConstTensorView& key, const ConstTensorView& value, const TensorView& output,
+               const AttentionOptions& options, const std::optional<TensorView>& lse) {
+  ValidatedProblem call = validate({"attention", query, key, &value, options});
+  bind_outputs("attention", output, lse, call);
+  run_attention(call.problem);
 }
 
 }  // namespace multihead

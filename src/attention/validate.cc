@@ -128,7 +128,7 @@ std::vector<Sequence> sequences_of(const AttentionArguments& call) {
     require(query_starts.size() == key_starts.size(), function, ": packed: expected as many query_starts as key_starts; got ",
             query_starts.size(), " and ", key_starts.size());
     for (std::size_t s = 0; s + 1 < query_starts.size(); ++s) {
-      sequences.push_back({0, query_starts[s], query_starts[s + 1] - query_starts[s], key_starts[s], key_starts[s + 1] - key_starts[s], 0});
+      sequences.push_back({0, 0, query_starts[s], query_starts[s + 1] - query_starts[s], key_starts[s], key_starts[s + 1] - key_starts[s], 0});
     }
   } else {
     const auto lengths = static_cast<Index>(options.key_lengths.size());
@@ -136,7 +136,7 @@ std::vector<Sequence> sequences_of(const AttentionArguments& call) {
     for (Index b = 0; b < batch; ++b) {
       const Index length = lengths == 0 ? key_len : options.key_lengths[static_cast<std::size_t>(b)];
       require(length >= 0 && length <= key_len, function, ": key_lengths[", b, "]: expected 0 … ", key_len, "; got ", length);
-      sequences.push_back({b, 0, query_len, 0, length, 0});
+      sequences.push_back({b, b, 0, query_len, 0, length, 0});
     }
   }
   const std::size_t offsets = options.query_offsets.size();

@@ -1,6 +1,5 @@
 #include "multihead/checkpoint.h"
 
-#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -13,11 +12,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What to open in a folder: its only index; else the file of the usual name; else its only .safetensors file. Folders may hold
-// the same weights twice, in several precisions or under Meta's names.
+// What to open in a folder: what has the usual name, else the only index, else the only .safetensors file. Folders may hold the
+// same weights twice, in several precisions or under Meta's names.
 fs::path tensors_in(const fs::path& folder) {
-  std::vector<fs::path> indices, files;
   std::error_code error;
+  for (const char* usual : {"model.safetensors.index.json", "model.safetensors",
+                            "diffusion_pytorch_model.safetensors.index.json", "diffusion_pytorch_model.safetensors"}) {
+    if (fs::exists(folder / usual, error)) return folder / usual;
+  }
+  std::vector<fs::path> indices, files;
   for (auto entry = fs::directory_iterator(folder, error); !error && entry != fs::directory_iterator();
        entry.increment(error)) {
     const std::string name = entry->path().filename().string();
@@ -26,12 +29,8 @@ fs::path tensors_in(const fs::path& folder) {
   }
   if (error) throw IoError(concat(folder.string(), ": ", error.message()));
   if (indices.size() == 1) return indices.front();
-  for (const char* usual : {"model.safetensors", "diffusion_pytorch_model.safetensors"}) {
-    const auto found = std::find(files.begin(), files.end(), folder / usual);
-    if (found != files.end()) return *found;
-  }
   if (indices.empty() && files.size() == 1) return files.front();
-  refuse(folder.string(), "expected one *.safetensors.index.json, a model.safetensors or one other *.safetensors; got ",
+  refuse(folder.string(), "expected model.safetensors, or one *.safetensors.index.json, or one *.safetensors; got ",
          indices.size(), " and ", files.size());
 }
 

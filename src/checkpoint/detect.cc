@@ -14,7 +14,7 @@ namespace {
 struct Candidate {
   const Family* family;
   const Naming* naming;
-  std::vector<Index> numbers;
+  Index depth;
 };
 
 using Candidates = std::vector<Candidate>;
@@ -29,7 +29,7 @@ std::map<std::string, Candidates> find_candidates(const Safetensors& tensors) {
     for (const Family& family : families()) {
       for (const Naming& naming : family.namings) {
         auto match = match_block(entry.name, naming.block, first_weight(naming));
-        if (match) found[match->path].push_back({&family, &naming, std::move(match->numbers)});
+        if (match) found[match->path].push_back({&family, &naming, match->depth});
       }
     }
   }
@@ -38,12 +38,20 @@ std::map<std::string, Candidates> find_candidates(const Safetensors& tensors) {
 
 std::string full_name(const std::string& path, const std::string& name) { return path.empty() ? name : path + "." + name; }
 
-// The first weight that the naming must have and the file does not; nothing when it is complete.
-std::string missing_weight(const Safetensors& tensors, const std::string& path, const Naming& naming) {
-  for (const Part* part : {&naming.query, &naming.key, &naming.value, &naming.fused, &naming.output}) {
-    if (!part->weight.empty() && tensors.find(full_name(path, part->weight)) == nullptr) return part->weight;
-  }
-  return "";
+using Names = std::vector<std::string>;
+
+Names projections_of(const Naming& naming) {
+  return {naming.query.weight, naming.key.weight, naming.value.weight, naming.fused.weight, naming.output.weight};
+}
+
+// What a layer has besides, without which it would compute something else.
+Names extras_of(const Naming& naming) { return {naming.query_norm.weight, naming.key_norm.weight, naming.sinks}; }
+
+// The first of these that the file does not have; nothing when all are there.
+std::string missing_tensor(const Safetensors& tensors, const std::string& path, const Names& names) {
+  const auto is_missing = [&](const std::string& name) { return !name.empty() && !tensors.find(full_name(path, name)); };
+  const auto missing = std::find_if(names.begin(), names.end(), is_missing);
+  return missing == names.end() ? "" : *missing;
 }
 
 bool knows(const Naming& naming, const std::string& name, const SafetensorsEntry& entry) {
@@ -78,15 +86,18 @@ std::string plain_letters(const std::string& text) {
   return plain;
 }
 
-// The model_type that a class like "GPTNeoXForCausalLM" belongs to: the longest that it begins with, else the class itself.
+// The model_type that a class like "GPTNeoXForCausalLM" belongs to; the class itself when that is not known.
 std::string model_type_of_class(const std::string& name) {
-  std::string best;
+  const std::string plain = plain_letters(name);
   for (const Family& family : families()) {
     for (const std::string& type : family.model_types) {
-      if (type.size() > best.size() && plain_letters(name).starts_with(plain_letters(type))) best = type;
+      const std::string begin = plain_letters(type);
+      for (const char* kind : {"for", "model", "lmhead", "encodermodel"}) {
+        if (plain.starts_with(begin + kind)) return type;
+      }
     }
   }
-  return best.empty() ? name : best;
+  return name;
 }
 
 std::optional<std::string> model_type(const Config& config) {
@@ -112,7 +123,11 @@ Config config_for(const Config& config, const std::string& path) {
 
 std::string names_of(const Candidates& candidates) {
   std::string text;
-  for (const Candidate& candidate : candidates) text += (text.empty() ? "" : ", ") + candidate.family->name;
+  const Family* last = nullptr;  // two namings of a family follow one another
+  for (const Candidate& candidate : candidates) {
+    if (candidate.family != last) text += (text.empty() ? "" : ", ") + candidate.family->name;
+    last = candidate.family;
+  }
   return text;
 }
 
@@ -123,9 +138,10 @@ class Selection {
       : tensors_(tensors), path_(path), candidates_(std::move(candidates)) {}
 
   const Candidate& select(const std::optional<std::string>& type) {
-    keep_complete();
+    keep_complete(projections_of);
     keep_most_specific();
     if (type) keep_type(*type);
+    keep_complete(extras_of);
     if (candidates_.size() > 1) keep_explaining();
     if (candidates_.size() > 1) {
       fail("these names are shared by ", names_of(candidates_),
@@ -146,12 +162,11 @@ class Selection {
     return kept;
   }
 
-  void keep_complete() {
-    const auto complete = [&](const Candidate& c) { return missing_weight(tensors_, path_, *c.naming).empty(); };
-    Candidates kept = filtered(complete);
+  void keep_complete(Names (*names_of_naming)(const Naming&)) {
+    const auto missing = [&](const Candidate& c) { return missing_tensor(tensors_, path_, names_of_naming(*c.naming)); };
+    Candidates kept = filtered([&](const Candidate& c) { return missing(c).empty(); });
     if (kept.empty()) {
-      const Naming& naming = *candidates_.front().naming;
-      fail("there is ", first_weight(naming), " but no ", missing_weight(tensors_, path_, naming),
+      fail("there is ", first_weight(*candidates_.front().naming), " but no ", missing(candidates_.front()),
            ": part of a checkpoint, or an architecture that is not known");
     }
     candidates_ = std::move(kept);
@@ -208,7 +223,7 @@ std::vector<FoundBlock> find_blocks(const Safetensors& tensors, const Config& co
       const auto type = model_type(scope);
       const Candidate chosen = Selection(tensors, path, std::move(fitting)).select(type ? type : model_type(config));
       sorted.emplace_back(depth_key(path, chosen.naming->cross),
-                          FoundBlock{chosen.family, chosen.naming, {path, chosen.numbers}, scope});
+                          FoundBlock{chosen.family, chosen.naming, {path, chosen.depth}, scope});
     } catch (const FormatError& error) {
       fail("layer ", quote(path), ": ", error.what());
     }

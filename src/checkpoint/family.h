@@ -30,7 +30,7 @@ struct Part {
 /// As PyTorch calls the two of a module.
 inline Part module(const std::string& name) { return {name + ".weight", name + ".bias"}; }
 
-/// Names of one kind of attention block.
+/// Names of one kind of attention block. All that is named must be there, but for biases and `others`.
 struct Naming {
   std::string block = {};  ///< path pattern, # = a number; the longest pattern that fits wins
   bool cross = false;
@@ -59,8 +59,7 @@ struct Fused {
 /// A block found in the file.
 struct Block {
   std::string path;
-  std::vector<Index> numbers;  ///< what the pattern's # stood for, outermost first
-  Index depth() const { return numbers.empty() ? 0 : numbers.front(); }
+  Index depth = 0;  ///< number of the layer in its stack
 };
 
 /// What a family says about one of its blocks.

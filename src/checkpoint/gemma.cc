@@ -24,7 +24,7 @@ void add_scale_and_cap(const Config& config, std::optional<float> default_cap, L
 BlockPlan configure_gemma2(const Context& context) {
   BlockPlan plan = configure_gemma(context);
   add_scale_and_cap(context.config, 50.0F, plan.config);
-  if (slides(context, context.block.depth() % 2 == 0)) plan.config.window = sliding_window(context, 4096);
+  if (slides(context, context.block.depth % 2 == 0)) plan.config.window = sliding_window(context, 4096);
   return plan;
 }
 
@@ -38,15 +38,13 @@ BlockPlan configure_gemma3(const Context& context) {
   LayerConfig& layer = plan.config;
   add_scale_and_cap(config, std::nullopt, layer);
   const Index pattern = config.count({"sliding_window_pattern"}).value_or(6);
-  if (slides(context, (context.block.depth() + 1) % pattern != 0)) {
+  if (slides(context, (context.block.depth + 1) % pattern != 0)) {
     layer.window = sliding_window(context, 4096);
     layer.rotary = rotary_from(context, layer.head_dim, {.local = true});
   } else {
     layer.rotary = rotary_from(context, layer.head_dim, {.theta = 1e6});
   }
-  if (context.find(context.naming.query_norm.weight) != nullptr) {
-    layer.query_key_norm = QueryKeyNorm{.epsilon = config.number({"rms_norm_eps"}).value_or(1e-6), .weight_plus_one = true};
-  }
+  layer.query_key_norm = QueryKeyNorm{.epsilon = config.number({"rms_norm_eps"}).value_or(1e-6), .weight_plus_one = true};
   return plan;
 }
 

@@ -15,7 +15,7 @@ BlockPlan configure_gpt2(const Context& context) {
   double scale = 1;
   if (context.config.flag({"scale_attn_weights"}).value_or(true)) scale /= std::sqrt(static_cast<double>(plan.config.head_dim));
   if (context.config.flag({"scale_attn_by_inverse_layer_idx"}).value_or(false)) {
-    scale /= static_cast<double>(context.block.depth() + 1);
+    scale /= static_cast<double>(context.block.depth + 1);
   }
   plan.config.scale = static_cast<float>(scale);
   return plan;

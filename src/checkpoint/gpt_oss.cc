@@ -8,7 +8,7 @@ namespace {
 BlockPlan configure_gpt_oss(const Context& context) {
   BlockPlan plan = measure(context);
   plan.config.rotary = rotary_from(context, plan.config.head_dim, {.theta = 150000});
-  if (slides(context, context.block.depth() % 2 == 0)) plan.config.window = sliding_window(context, 128);
+  if (slides(context, context.block.depth % 2 == 0)) plan.config.window = sliding_window(context, 128);
   return plan;
 }
 

@@ -36,12 +36,11 @@ BlockPlan configure_qwen2(const Context& context) {
   BlockPlan plan = rotary_plan(context);
   const Index full_layers = context.config.count({"max_window_layers"}, 0).value_or(28);
   const bool used = context.config.flag({"use_sliding_window"}).value_or(false);
-  if (used && slides(context, context.block.depth() >= full_layers)) plan.config.window = sliding_window(context, 4096);
+  if (used && slides(context, context.block.depth >= full_layers)) plan.config.window = sliding_window(context, 4096);
   return plan;
 }
 
 void add_norm(const Context& context, BlockPlan& plan, QueryKeyNorm::Kind kind, const char* key, double default_epsilon) {
-  if (context.find(context.naming.query_norm.weight) == nullptr) return;
   plan.config.query_key_norm = QueryKeyNorm{.kind = kind, .epsilon = context.config.number({key}).value_or(default_epsilon)};
 }
 
@@ -59,7 +58,8 @@ BlockPlan configure_olmo2(const Context& context) {
 
 BlockPlan configure_cohere(const Context& context) {
   BlockPlan plan = rotary_plan(context, {.pairing = RotaryPairing::kInterleaved});
-  add_norm(context, plan, QueryKeyNorm::Kind::kLayer, "layer_norm_eps", 1e-5);
+  const bool normed = !context.naming.query_norm.weight.empty();
+  if (normed) add_norm(context, plan, QueryKeyNorm::Kind::kLayer, "layer_norm_eps", 1e-5);
   return plan;
 }
 
@@ -130,7 +130,7 @@ std::vector<Family> llama_families() {
       {"qwen2", {"qwen2", "qwen2_moe"}, {plain}, configure_qwen2},
       {"qwen3", {"qwen3", "qwen3_moe"}, {normed}, configure_qwen3},
       {"olmo2", {"olmo2"}, {normed}, configure_olmo2},
-      {"cohere", {"cohere"}, {normed}, configure_cohere},
+      {"cohere", {"cohere"}, {plain, normed}, configure_cohere},
       {"glm", {"glm", "glm4"}, {plain}, configure_glm},
       {"granite", {"granite", "granitemoe"}, {plain}, configure_granite},
       {"stablelm", {"stablelm"}, {plain}, configure_stablelm},

@@ -1,6 +1,7 @@
 #include "checkpoint/names.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace multihead::checkpoint {
 
@@ -35,13 +36,14 @@ std::optional<BlockMatch> match_block(std::string_view name, std::string_view pa
   const auto wanted = components(pattern);
   const auto parts = components(name);
   if (parts.size() < wanted.size()) return std::nullopt;
-  BlockMatch match{std::string(name), {}};
+  BlockMatch match{std::string(name)};
+  bool numbered = false;
   const std::size_t skipped = parts.size() - wanted.size();
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     const std::string_view part = parts[skipped + i];
     const std::optional<Index> number = wanted[i] == "#" ? number_of(part) : std::nullopt;
     if (number) {
-      match.numbers.push_back(*number);
+      if (!std::exchange(numbered, true)) match.depth = *number;
     } else if (part != wanted[i]) {
       return std::nullopt;
     }

@@ -17,10 +17,10 @@ std::vector<std::string_view> components(std::string_view name);
 /// The number that a component is, if it is one (at most nine digits).
 std::optional<Index> number_of(std::string_view component);
 
-/// Where an attention block lies, and what the pattern's # stood for.
+/// Where an attention block lies, and what the pattern's first # stood for (0 without one).
 struct BlockMatch {
   std::string path;
-  std::vector<Index> numbers;
+  Index depth = 0;
 };
 
 /// Matches `[prefix.]pattern.tensor`, where # in the pattern is any number: "h.#.attn" and "c_attn.weight" find the block

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "io/text.h"
+
 namespace multihead::checkpoint {
 namespace {
 
@@ -38,7 +40,7 @@ RotaryScaling scaling_from(const Config& config, const Config& dict) {
     yarn.attention_factor = yarn_attention_factor(dict, yarn.factor);
     return yarn;
   }
-  fail("config.json: expected a rotary scaling of type default, linear, llama3 or yarn; got ", type);
+  fail("config.json: expected a rotary scaling of type default, linear, llama3 or yarn; got ", quote(type));
 }
 
 }  // namespace
@@ -66,17 +68,16 @@ Rotary rotary_from(const Context& context, Index head_dim, const RotaryDefaults&
   if (!(partial > 0 && partial <= 1)) fail("config.json: partial_rotary_factor: expected 0 to 1; got ", partial);
   rotary.rotary_dim = static_cast<Index>(partial * static_cast<double>(head_dim));
   if (const auto given = config.count({"rotary_dim"})) rotary.rotary_dim = *given;
-  if (rotary.rotary_dim == 0)
-    fail("config.json: partial_rotary_factor: expected at least one of ", head_dim, " dimensions; got ", partial);
+  if (rotary.rotary_dim == 0) fail("config.json: partial_rotary_factor: expected at least 1 / ", head_dim, "; got ", partial);
   rotary.scaling = scaling_from(config, dict);
   return rotary;
 }
 
 bool slides(const Context& context, bool by_rule) {
-  const auto type = context.config.text_at("layer_types", context.block.depth());
+  const auto type = context.config.text_at("layer_types", context.block.depth);
   if (!type) return by_rule;
   if (*type != "sliding_attention" && *type != "full_attention") {
-    fail("config.json: layer_types: expected full_attention or sliding_attention; got ", *type);
+    fail("config.json: layer_types: expected full_attention or sliding_attention; got ", quote(*type));
   }
   return *type == "sliding_attention";
 }

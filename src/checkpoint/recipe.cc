@@ -10,6 +10,25 @@ namespace {
 
 using Member = Tensor LayerWeights::*;
 
+enum class FusedPart { kQuery, kKey, kValue };
+
+// The rows that one part has in a fused tensor, in the order of its heads: one stretch a block.
+std::vector<Rows> fused_rows(const Fused& fused, FusedPart part, Index query_heads, Index kv_heads, Index head_dim) {
+  const Index query_rows = query_heads / fused.blocks * head_dim;
+  const Index kv_rows = kv_heads / fused.blocks * head_dim;
+  const Index block_rows = query_rows + 2 * kv_rows;
+  Index begin = 0, count = query_rows;
+  if (part != FusedPart::kQuery) {
+    begin = query_rows + ((part == FusedPart::kValue) != fused.values_first ? kv_rows : 0);
+    count = kv_rows;
+  }
+  std::vector<Rows> rows;
+  for (Index block = 0; block < fused.blocks; ++block) {
+    rows.push_back({block * block_rows + begin, block * block_rows + begin + count});
+  }
+  return rows;
+}
+
 // Query, key or value: where it goes, and where it comes from when it has a tensor of its own.
 struct Projection {
   FusedPart part;
@@ -123,22 +142,6 @@ Tensor gathered(const ConstTensorView& view, const std::vector<Rows>& rows) {
 }
 
 }  // namespace
-
-std::vector<Rows> fused_rows(const Fused& fused, FusedPart part, Index query_heads, Index kv_heads, Index head_dim) {
-  const Index query_rows = query_heads / fused.blocks * head_dim;
-  const Index kv_rows = kv_heads / fused.blocks * head_dim;
-  const Index block_rows = query_rows + 2 * kv_rows;
-  Index begin = 0, count = query_rows;
-  if (part != FusedPart::kQuery) {
-    begin = query_rows + ((part == FusedPart::kValue) != fused.values_first ? kv_rows : 0);
-    count = kv_rows;
-  }
-  std::vector<Rows> rows;
-  for (Index block = 0; block < fused.blocks; ++block) {
-    rows.push_back({block * block_rows + begin, block * block_rows + begin + count});
-  }
-  return rows;
-}
 
 bool Recipe::has_bias() const {
   return std::any_of(sources.begin(), sources.end(), [](const auto& source) {

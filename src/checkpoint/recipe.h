@@ -13,13 +13,7 @@ namespace multihead::checkpoint {
 struct Rows {
   Index begin = 0;
   Index end = 0;
-  friend bool operator==(const Rows&, const Rows&) = default;
 };
-
-enum class FusedPart { kQuery, kKey, kValue };
-
-/// The rows that one part has in a fused tensor, in the order of its heads: one stretch a block.
-std::vector<Rows> fused_rows(const Fused& fused, FusedPart part, Index query_heads, Index kv_heads, Index head_dim);
 
 /// Where one member comes from.
 struct Source {

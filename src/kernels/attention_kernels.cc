@@ -45,7 +45,7 @@ class ChunkWalker {
 
 void AttendBlock(const AttentionProblem& problem, const Block& block, float* workspace) {
   BlockContext c = make_context(problem, block, workspace);
-  const KeyRange visible = context_keys(c);
+  const KeyRange visible = block_keys(problem, block);
   if (visible.begin >= visible.end) {
     reset(c, c.state);
     finish(c, c.state);
@@ -72,17 +72,24 @@ void AttendChunk(const AttentionProblem& problem, const Block& block, Index chun
   float* at = partial.data;
   c.state = carve_state(at, c.padded, problem.value_dim);
   const ChunkWalker walk(c);
-  walk(c, context_keys(c), chunk);
+  walk(c, block_keys(problem, block), chunk);
 }
 
-void MergeChunks(const AttentionProblem& problem, const Block& block, const std::vector<Partial>& partials, float* workspace) {
-  const BlockContext c = make_context(problem, block, workspace);
-  reset(c, c.total);
+void JoinChunks(const AttentionProblem& problem, const Block& block, Partial total, bool first, const std::vector<Partial>& partials) {
+  BlockContext c = make_context(problem, block, nullptr);
+  float* at = total.data;
+  c.total = carve_state(at, c.padded, problem.value_dim);
+  if (first) reset(c, c.total);
   for (const Partial& partial : partials) {
-    float* at = partial.data;
+    at = partial.data;
     join(c, c.total, carve_state(at, c.padded, problem.value_dim));
   }
-  finish(c, c.total);
+}
+
+void FinishBlock(const AttentionProblem& problem, const Block& block, Partial total, float* workspace) {
+  const BlockContext c = make_context(problem, block, workspace);
+  float* at = total.data;
+  finish(c, carve_state(at, c.padded, problem.value_dim));
 }
 
 // Coefficients of a block's lanes over keys [keys.begin, keys.end).
@@ -90,14 +97,12 @@ void ProbabilityRows(const AttentionProblem& problem, const Block& block, const 
   BlockContext c = make_context(problem, block, workspace);
   reset(c, c.state);
   pack_queries(c);
-  const KeyRange visible = context_keys(c);
+  const KeyRange visible = block_keys(problem, block);
   for (Index l = 0; l < c.lanes; ++l) std::fill_n(target.rows[l], target.keys.end - target.keys.begin, 0.0f);
   const KeyRange keys{std::max(visible.begin, target.keys.begin), std::min(visible.end, target.keys.end)};
   for (Index begin = keys.begin / kKeyBlock * kKeyBlock; begin < keys.end; begin += kKeyBlock) {
     const Index from = std::max(begin, keys.begin), end = std::min(begin + kKeyBlock, keys.end);
-    const Index row = block.sequence->key_row(from);
-    const Rows rows = rows_of(problem.key, problem.key.offset(block.sequence->batch, block.kv_head, row, 0), end - from,
-                              problem.head_dim, c.keys);
+    const Rows rows = rows_of(problem.key, key_offset(c, problem.key, from), end - from, problem.head_dim, c.keys);
     for_each_panel(c, [&](auto vectors, Index first) HWY_ATTR {
       constexpr Index kWidth = vectors() * kN;
       TileKeys tile = tile_keys(c, first, kWidth, begin, end);
@@ -132,7 +137,8 @@ HWY_EXPORT(WorkspaceFloats);
 HWY_EXPORT(PartialFloats);
 HWY_EXPORT(AttendBlock);
 HWY_EXPORT(AttendChunk);
-HWY_EXPORT(MergeChunks);
+HWY_EXPORT(JoinChunks);
+HWY_EXPORT(FinishBlock);
 HWY_EXPORT(ProbabilityRows);
 
 // Every plan starts here, so no other kernel is dispatched before.
@@ -157,8 +163,12 @@ void attend_chunk(const AttentionProblem& problem, const Block& block, Index chu
   HWY_DYNAMIC_DISPATCH(AttendChunk)(problem, block, chunk, partial, workspace);
 }
 
-void merge_chunks(const AttentionProblem& problem, const Block& block, const std::vector<Partial>& partials, float* workspace) {
-  HWY_DYNAMIC_DISPATCH(MergeChunks)(problem, block, partials, workspace);
+void join_chunks(const AttentionProblem& problem, const Block& block, Partial total, bool first, const std::vector<Partial>& partials) {
+  HWY_DYNAMIC_DISPATCH(JoinChunks)(problem, block, total, first, partials);
+}
+
+void finish_block(const AttentionProblem& problem, const Block& block, Partial total, float* workspace) {
+  HWY_DYNAMIC_DISPATCH(FinishBlock)(problem, block, total, workspace);
 }
 
 void probability_rows(const AttentionProblem& problem, const Block& block, const ProbabilityTarget& target, float* workspace) {

@@ -32,6 +32,14 @@ inline constexpr double kLog2E = 1.4426950408889634;
 inline constexpr Index kDecodeLanes = std::min<Index>(4, kPanelLanes);
 inline constexpr Index kScoreFloats = kKeyBlock * std::max<Index>(kPanelLanes, 4);
 
+// In log2 units. A finite number stays finite: a bias near the lowest f32 hides nothing, and 0 * infinity would be NaN.
+HWY_INLINE float to_log2(float x) {
+  constexpr float kLargest = std::numeric_limits<float>::max();
+  const float product = x * static_cast<float>(kLog2E);
+  if (product < -kLargest && x >= -kLargest) return -kLargest;
+  return product > kLargest && x <= kLargest ? kLargest : product;
+}
+
 HWY_INLINE Index round_up(Index value, Index step) { return (value + step - 1) / step * step; }
 
 // The softmax of a block over some keys, not yet divided: arrays over lanes padded to whole vectors.
@@ -153,7 +161,7 @@ HWY_INLINE void load_addends(const BlockContext& c, Index first, Index width, co
     if (problem.bias.data != nullptr) {
       load_row(problem.bias.data, problem.bias.dtype, problem.bias.offset(sequence.batch, lane.head, lane.row, column),
                problem.bias.strides[3], count, c.scores);  // the scores are not there yet: their place serves as a row buffer
-      for (Index j = 0; j < count; ++j) out[j * width] = c.scores[j] * static_cast<float>(kLog2E);
+      for (Index j = 0; j < count; ++j) out[j * width] = to_log2(c.scores[j]);
     } else {
       for (Index j = 0; j < count; ++j) out[j * width] = 0.0f;
     }
@@ -181,7 +189,7 @@ HWY_NOINLINE void adjust_scores(const BlockContext& c, Index first, Index width,
     const KeyRange range = key_range(problem, *c.block.sequence, lane.position);
     lowest[l] = static_cast<float>(std::clamp<Index>(range.begin - tile.block_begin, 0, kKeyBlock));
     limit[l] = static_cast<float>(std::clamp<Index>(range.end - tile.block_begin, 0, kKeyBlock));
-    slope[l] = problem.alibi_slopes != nullptr ? static_cast<float>(static_cast<double>(problem.alibi_slopes[lane.head]) * kLog2E) : 0;
+    slope[l] = problem.alibi_slopes != nullptr ? to_log2(problem.alibi_slopes[lane.head]) : 0;
     position[l] = static_cast<float>(lane.position - tile.block_begin);
   }
   const bool has_addends = problem.mask.data != nullptr || problem.bias.data != nullptr;
@@ -200,7 +208,7 @@ HWY_NOINLINE void adjust_scores(const BlockContext& c, Index first, Index width,
       auto visible = hn::And(hn::Ge(j, lo), hn::Lt(j, hi));
       if (has_addends) {
         const Vec addend = hn::Load(kTag, c.addends + (key - tile.begin) * width + v);
-        visible = hn::And(visible, hn::Ne(addend, hidden));
+        visible = hn::AndNot(hn::Eq(addend, hidden), visible);  // not Ne: with some targets a NaN would be hidden
         s = hn::Add(s, addend);
       }
       if (problem.alibi_slopes != nullptr) s = hn::NegMulAdd(steepness, hn::Abs(hn::Sub(where, j)), s);
@@ -346,12 +354,6 @@ HWY_INLINE void for_each_panel(const BlockContext& c, const Work& work) {
   }
 }
 
-// Keys that any lane of the block may see.
-HWY_INLINE KeyRange context_keys(const BlockContext& c) {
-  const TileKeys all = tile_keys(c, 0, c.padded, 0, c.block.sequence->key_len);
-  return {all.begin, std::max(all.begin, all.end)};
-}
-
 // Calls work(begin, end) for every key block of one chunk that `visible` leaves.
 template <typename Work>
 HWY_INLINE void for_each_key_block(KeyRange visible, Index chunk, const Work& work) {
@@ -362,7 +364,7 @@ HWY_INLINE void for_each_key_block(KeyRange visible, Index chunk, const Work& wo
 
 // Where key `key` of this block's head begins, in elements.
 HWY_INLINE Index key_offset(const BlockContext& c, const Strided<const void>& array, Index key) {
-  return array.offset(c.block.sequence->batch, c.block.kv_head, c.block.sequence->key_row(key), 0);
+  return array.offset(c.block.sequence->key_batch, c.block.kv_head, c.block.sequence->key_row(key), 0);
 }
 
 // One chunk of keys into c.state, panel by panel.
@@ -410,8 +412,7 @@ HWY_INLINE void finish(const BlockContext& c, const SoftmaxState& state) {
     constexpr Index kWidth = vectors() * kN;
     HWY_ALIGN float sink[kWidth];
     for (Index l = 0; l < kWidth; ++l) {
-      sink[l] = problem.sinks != nullptr ? static_cast<float>(static_cast<double>(problem.sinks[lane_at(c, first + l).head]) * kLog2E)
-                                         : kMinusInfinity;
+      sink[l] = problem.sinks != nullptr ? to_log2(problem.sinks[lane_at(c, first + l).head]) : kMinusInfinity;
     }
     for (Index v = 0; v < kWidth; v += kN) {
       const Vec old = hn::Load(kTag, state.maximum + first + v), logit = hn::Load(kTag, sink + v);

@@ -28,7 +28,8 @@ struct Strided {
 
 /// A set of queries and the keys that they may see: a batch entry, or one of the sequences of a packed batch.
 struct Sequence {
-  Index batch = 0;
+  Index batch = 0;                       ///< of query, output, lse, mask
+  Index key_batch = 0;                   ///< of key and value
   Index query_begin = 0, query_len = 0;  ///< rows of query, output, lse, mask
   Index key_begin = 0, key_len = 0;      ///< rows of key and value, columns of mask; nothing beyond is read
   Index query_offset = 0;                ///< absolute position of row query_begin, where key key_begin has position 0

@@ -186,8 +186,8 @@ void reference_attention(const AttentionProblem& problem, const ReferenceOutputs
     for (Index head = 0; head < problem.num_heads; ++head) {
       scratch.query_rows.start(sequence.batch, head, sequence.query_begin, sequence.query_len);
       if (head % problem.group == 0) {
-        scratch.key_rows.start(sequence.batch, head / problem.group, sequence.key_begin, sequence.key_len);
-        scratch.value_rows.start(sequence.batch, head / problem.group, sequence.key_begin, sequence.key_len);
+        scratch.key_rows.start(sequence.key_batch, head / problem.group, sequence.key_begin, sequence.key_len);
+        scratch.value_rows.start(sequence.key_batch, head / problem.group, sequence.key_begin, sequence.key_len);
       }
       for (Index i = 0; i < sequence.query_len; ++i) {
         const Row at{head, i, sequence.query_offset + i};

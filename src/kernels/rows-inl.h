@@ -12,6 +12,14 @@
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {
 
+// Whether PromoteTo of f16 is the processor's own. Highway's substitute for older ones reads infinities and NaN as numbers from
+// 65536 up, and -inf in a bias must hide its pair.
+#if HWY_ARCH_X86 && HWY_TARGET > HWY_AVX2
+inline constexpr bool kConvertsHalf = false;
+#else
+inline constexpr bool kConvertsHalf = HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128;
+#endif
+
 // Whole vectors of f32 from memory of any of the three types.
 template <typename D>
 HWY_INLINE hn::Vec<D> load_floats(D d, const float* at) {
@@ -19,6 +27,11 @@ HWY_INLINE hn::Vec<D> load_floats(D d, const float* at) {
 }
 template <typename D>
 HWY_INLINE hn::Vec<D> load_floats(D d, const Float16* at) {
+  if constexpr (!kConvertsHalf) {
+    HWY_ALIGN float converted[hn::MaxLanes(d)];
+    for (std::size_t i = 0; i < hn::MaxLanes(d); ++i) converted[i] = static_cast<float>(at[i]);
+    return hn::Load(d, converted);
+  }
   return hn::PromoteTo(d, hn::LoadU(hn::Rebind<hwy::float16_t, D>(), reinterpret_cast<const hwy::float16_t*>(at)));
 }
 template <typename D>

@@ -2,6 +2,7 @@
 
 #include "attention/validate.h"
 #include "base/message.h"
+#include "multihead/kv_cache.h"
 
 namespace multihead {
 namespace {
@@ -46,6 +47,31 @@ LayerCall check_call(const LayerInputs& inputs, const LayerConfig& config, const
   call.mask = checked.problem.mask;
   call.bias = checked.problem.bias;
   return call;
+}
+
+void check_cache(const char* function, const LayerConfig& config, const ConstTensorView& input, const KvCache& cache,
+                 const ForwardOptions& options, const ForwardObservation& seen) {
+  check_input(function, "input", input, config.model_dim);
+  require(config.key_input_dim == config.model_dim && config.value_input_dim == config.model_dim, function,
+          ": a cache is for self attention; this layer's keys and values come from widths ", config.key_input_dim, " and ",
+          config.value_input_dim, ", its queries from ", config.model_dim);
+  const KvCacheConfig& c = cache.config();
+  require(c.sequences == input.shape[0] && c.num_kv_heads == config.num_kv_heads && c.head_dim == config.head_dim &&
+              c.value_dim == config.value_dim,
+          function, ": expected a cache of [sequences, num_kv_heads, head_dim, value_dim] = ",
+          Dims{input.shape[0], config.num_kv_heads, config.head_dim, config.value_dim}, "; got ",
+          Dims{c.sequences, c.num_kv_heads, c.head_dim, c.value_dim});
+  require(!options.query_offset && options.key_lengths.empty(), function,
+          ": the cache knows positions and lengths; expected no query_offset or key_lengths in the options");
+  require(!seen.probabilities, function, ": probabilities are not available with a cache; ask for lse");
+  for (Index s = 0; s < c.sequences; ++s) {
+    const Index room = c.sliding ? cache.max_append() : c.capacity - cache.length(s);
+    require(input.shape[1] <= room, function, ": sequence ", s, " of the cache takes ", room, " more positions at once; got input ",
+            input.shape);
+    require(!config.relative_bias || (cache.length(s) == cache.length(0) && !options.attention_bias), function,
+            ": a layer with a relative bias needs sequences of one length in the cache, and no attention_bias beside it; sequence ", s,
+            " has length ", cache.length(s), ", sequence 0 ", cache.length(0));
+  }
 }
 
 CheckedObservation check_observation(const char* function, const LayerConfig& config, const LayerCall& call,

@@ -26,6 +26,10 @@ struct LayerCall {
 LayerCall check_call(const LayerInputs& inputs, const LayerConfig& config, const AttentionOptions& fixed,
                      const ForwardOptions& options);
 
+/// Checks a call that extends a cache: shapes that agree, nothing asked for that the cache decides, room for the positions.
+void check_cache(const char* function, const LayerConfig& config, const ConstTensorView& input, const KvCache& cache,
+                 const ForwardOptions& options, const ForwardObservation& seen);
+
 /// The views that the caller wants filled, checked; data null for those that are absent.
 struct CheckedObservation {
   kernels::Strided<void> lse, probabilities;

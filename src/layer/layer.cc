@@ -12,6 +12,7 @@
 #include "layer/relative_bias.h"
 #include "layer/rotary.h"
 #include "layer/weights.h"
+#include "multihead/kv_cache.h"
 
 namespace multihead {
 namespace {
@@ -78,6 +79,8 @@ struct MultiHeadAttention::State {
               const LayerCall& call, const ForwardObservation& seen) const;
   Tensor forward(const LayerCall& call, const DenseRows& x, const DenseRows& x_key, const DenseRows& x_value, DType dtype,
                  const ForwardObservation& seen) const;
+  void extend(KvCache& cache, const TensorView& q_heads, const TensorView& k_heads, const ConstTensorView& v_heads) const;
+  Tensor forward(const ConstTensorView& input, KvCache& cache, const ForwardOptions& given, const ForwardObservation& seen) const;
 };
 
 // attention, with the relative bias added to the options and what the caller wants to see written.
@@ -127,6 +130,40 @@ Tensor MultiHeadAttention::State::forward(const LayerCall& call, const DenseRows
   return dtype == DType::kF32 ? std::move(y) : Tensor::converted(y, dtype);
 }
 
+// The step of `forward` that a cache changes: everything stands behind what its sequence already holds.
+void MultiHeadAttention::State::extend(KvCache& cache, const TensorView& q_heads, const TensorView& k_heads,
+                                       const ConstTensorView& v_heads) const {
+  for (Index s = 0; s < cache.config().sequences; ++s) {
+    place(q_heads.slice(0, s, s + 1), query_norm, cache.length(s));
+    place(k_heads.slice(0, s, s + 1), key_norm, cache.length(s));
+  }
+  cache.append(k_heads, v_heads);
+}
+
+Tensor MultiHeadAttention::State::forward(const ConstTensorView& input, KvCache& cache, const ForwardOptions& given,
+                                          const ForwardObservation& seen) const {
+  check_cache(kForward, config, input, cache, given, seen);
+  const Index batch = input.shape[0], length = input.shape[1];
+  const DenseRows x(input);
+  LayerCall call{batch, length, 0, 0, options, {}, {}};
+  call.options.mask = given.mask;
+  call.options.attention_bias = given.attention_bias;
+  Tensor q = project(query, x, call, length), k = project(key, x, call, length), v = project(value, x, call, length);
+  const TensorView q_heads = as_heads(q.view(), config.num_heads);
+  extend(cache, q_heads, as_heads(k.view(), config.num_kv_heads), as_heads(v.view(), config.num_kv_heads));
+
+  std::optional<RelativeBiasLines> relative;
+  if (config.relative_bias && batch > 0) {
+    relative.emplace(*config.relative_bias, weights.relative_bias, length, cache.length(0), cache.length(0) - length);
+    call.options.attention_bias = relative->view();
+  }
+  Tensor concatenation = Tensor::uninitialized(DType::kF32, {batch, length, config.num_heads * config.value_dim});
+  cache.attend(q_heads, as_heads(concatenation.view(), config.num_heads), call.options, seen.lse);
+  Tensor y = Tensor::uninitialized(DType::kF32, {batch, length, config.output_dim});
+  output.apply(concatenation.data<float>(), batch * length, y.data<float>());
+  return input.dtype == DType::kF32 ? std::move(y) : Tensor::converted(y, input.dtype);
+}
+
 MultiHeadAttention::MultiHeadAttention(const LayerConfig& config, LayerWeights weights) {
   const LayerConfig resolved = config.resolved();
   check_weights(resolved, weights);
@@ -158,6 +195,11 @@ Tensor MultiHeadAttention::forward(const ConstTensorView& input, const ConstTens
                                    const ForwardObservation& seen) const {
   const LayerCall call = check_call({kForward, input, key_input, value_input}, config(), state_->options, options);
   return state_->forward(call, DenseRows(input), DenseRows(key_input), DenseRows(value_input), input.dtype, seen);
+}
+
+Tensor MultiHeadAttention::forward(const ConstTensorView& input, KvCache& cache, const ForwardOptions& options,
+                                   const ForwardObservation& seen) const {
+  return state_->forward(input, cache, options, seen);
 }
 
 }  // namespace multihead

@@ -83,7 +83,7 @@ TEST(DetectTest, ModelTypeTellsSharedNamesApart) {
 
 TEST(DetectTest, TheClassStandsInForTheModelType) {
   const std::pair<const char*, const char*> classes[] = {{"LlamaForCausalLM", "llama"},
-                                                         {"GptOssForCausalLM", "gpt_oss"},
+                                                         {"StableLmForCausalLM", "stablelm"},
                                                          {"Gemma2ForCausalLM", "gemma2"},
                                                          {"GemmaForCausalLM", "gemma"},
                                                          {"Qwen2MoeForCausalLM", "qwen2"}};
@@ -92,8 +92,10 @@ TEST(DetectTest, TheClassStandsInForTheModelType) {
                                   std::string(R"({"architectures": [")") + name + R"("], "num_attention_heads": 4})");
     EXPECT_EQ(folder.open().layers()[0].family, family);
   }
-  expect_refused(CheckpointFolder(llama_tensors(), R"({"architectures": ["NewForCausalLM"], "num_attention_heads": 4})"),
-                 {"NewForCausalLM"});
+  for (const std::string name : {"NewForCausalLM", "Gemma3nForCausalLM", "Qwen2VLForConditionalGeneration", "Llama"}) {
+    expect_refused(CheckpointFolder(llama_tensors(), R"({"architectures": [")" + name + R"("], "num_attention_heads": 4})"),
+                   {name});
+  }
 }
 
 TEST(DetectTest, TensorsRuleFamiliesOutWhereTheModelTypeIsSilent) {
@@ -146,6 +148,18 @@ TEST(DetectTest, IncompleteLayersAreRefused) {
   NamedTensors tensors = llama_tensors(2);
   tensors.pop_back();
   expect_refused(CheckpointFolder(tensors, kLlama), {"model.layers.1.self_attn", "no o_proj.weight"});
+}
+
+TEST(DetectTest, NormsAndSinksAreRequiredWhereTheFamilyHasThem) {
+  const std::pair<const char*, const char*> families[] = {
+      {"qwen3", "q_norm.weight"}, {"gemma3", "q_norm.weight"}, {"gpt_oss", "sinks"}};
+  for (const auto& [family, tensor] : families) {
+    const std::string config = std::string(R"({"model_type": ")") + family + R"(", "num_attention_heads": 4})";
+    expect_refused(CheckpointFolder(llama_tensors(), config), {"model.layers.0.self_attn", "no ", tensor});
+  }
+  NamedTensors tensors = llama_tensors();
+  tensors.emplace_back("model.layers.0.self_attn.q_norm.weight", Tensor(DType::kF32, {8}));
+  expect_refused(CheckpointFolder(tensors, R"({"model_type": "qwen3"})"), {"no k_norm.weight"});
 }
 
 TEST(DetectTest, TowersHaveTheirOwnConfigurations) {

@@ -41,6 +41,8 @@ TEST(OpenTest, TheUsualNameComesBeforeOthers) {
   const CheckpointFolder folder(llama_tensors(1), kLlama);
   write_safetensors(folder / "consolidated.safetensors", views_of(llama_tensors(2)));
   EXPECT_EQ(folder.open().layers().size(), 1u);
+  write_file(folder / "consolidated.safetensors.index.json", "{}");
+  EXPECT_EQ(folder.open().layers().size(), 1u);
   const CheckpointFolder other(llama_tensors(1), kLlama, "fine-tuned.safetensors");
   EXPECT_EQ(other.open().layers().size(), 1u);
 }

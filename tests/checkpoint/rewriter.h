@@ -73,6 +73,10 @@ struct Rewriting {
   bool is_pure() const { return causal && !cross && rotary && heads != Heads::kSingle && !extra; }
 };
 
+inline void PrintTo(const Rewriting& rewriting, std::ostream* out) { *out << rewriting.label; }
+
+inline const std::vector<std::string> kOutProjNames = {"q_proj.weight", "k_proj.weight", "v_proj.weight", "out_proj.weight"};
+
 inline std::string replaced(std::string text, const std::string& from, const std::string& to) {
   for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) text.replace(at, from.size(), to);
   return text;

@@ -1,0 +1,16 @@
+// From a checked problem to its results.
+#pragma once
+
+#include <optional>
+
+#include "attention/validate.h"
+
+namespace multihead {
+
+/// Checks output and lse against the problem's shapes and points the problem at them.
+void bind_outputs(const char* function, const TensorView& output, const std::optional<TensorView>& lse, ValidatedProblem& call);
+
+/// Cuts the problem into work and does it.
+void run_attention(const kernels::AttentionProblem& problem);
+
+}  // namespace multihead
