@@ -88,7 +88,7 @@ const std::vector<Case> kShapeCases{
     {"null query", [](Call& c) { c.query.data = nullptr; }, {"query", "null"}},
     {"null value", [](Call& c) { c.value.data = nullptr; }, {"value", "null"}},
     {"null output", [](Call& c) { c.output.data = nullptr; }, {"output", "null"}},
-    {"negative extent", [](Call& c) { c.query.shape[2] = -1; }, {"-1"}},
+    {"negative extent", [](Call& c) { c.query.shape[2] = -1; }, {"query", "negative", "[2, 4, -1, 8]"}},
     {"strides of another rank",
      [](Call& c) {
        c.key.strides = {40, 8, 1};
@@ -267,10 +267,10 @@ TEST(AttentionValidate, PackedSequences) {
   one.batch = 1;
   expect_refused({{"no query starts", packed({}, {0, 5}), {"query_starts", "3"}},
                   {"no key starts", packed({0, 3}, {}), {"key_starts", "5"}},
-                  {"not from 0", packed({1, 3}, {0, 5}), {"query_starts", "[1, 3]"}},
-                  {"not to the end", packed({0, 3}, {0, 4}), {"key_starts", "5", "[0, 4]"}},
-                  {"beyond the end", packed({0, 4}, {0, 5}), {"query_starts", "3", "[0, 4]"}},
-                  {"decreasing", packed({0, 2, 1, 3}, {0, 1, 2, 5}), {"query_starts", "[0, 2, 1, 3]"}},
+                  {"not from 0", packed({1, 3}, {0, 5}), {"query_starts", "from 1 to 3"}},
+                  {"not to the end", packed({0, 3}, {0, 4}), {"key_starts", "5", "from 0 to 4"}},
+                  {"beyond the end", packed({0, 4}, {0, 5}), {"query_starts", "3", "from 0 to 4"}},
+                  {"decreasing", packed({0, 2, 1, 3}, {0, 1, 2, 5}), {"query_starts", "never decreases"}},
                   {"different counts", packed({0, 1, 3}, {0, 5}), {"query_starts", "key_starts", "3", "2"}},
                   {"with key lengths",
                    [](Call& c) {
