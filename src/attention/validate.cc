@@ -211,7 +211,7 @@ ValidatedProblem validate(const AttentionArguments& call) {
   problem.key = strided(call.key);
   if (call.value != nullptr) problem.value = strided(*call.value);
   problem.num_heads = call.query.shape[1];
-  problem.group = call.key.shape[1] > 0 ? call.query.shape[1] / call.key.shape[1] : 1;
+  problem.group = problem.num_heads > 0 ? problem.num_heads / call.key.shape[1] : 1;
   problem.head_dim = call.query.shape[3];
   problem.value_dim = call.value != nullptr ? call.value->shape[3] : 0;
   require(problem.head_dim > 0 || options.scale, call.function, ": head_dim is 0, so 1 / sqrt(head_dim) does not exist; give a scale");
