@@ -37,7 +37,7 @@ std::vector<LayerConfig> configurations() {
   LayerConfig window = rotary;
   window.window = last_keys(7);
   LayerConfig relative = plain;
-  relative.relative_bias = RelativeBias{16, false};
+  relative.relative_bias = RelativeBias{64, false};
   return {plain, rotary, window, relative};
 }
 
