@@ -1,7 +1,8 @@
 // Scaled dot-product attention over many heads, exact, without a stored score matrix.
 //
-//     output[b, h, i] = sum_j p[b, h, i, j] value[b, h / group, j]          (Vaswani et al. 2017, §3.2.1; group = heads per kv head)
-//     p[b, h, i, .]   = softmax over the visible keys j of  scale * <query[b, h, i], key[b, h / group, j]>  (+ softcap, bias, ALiBi)
+//     output[b, h, i] = sum_j p[b, h, i, j] value[b, h / group, j]          (Vaswani et al. 2017, §3.2.1; group = heads per kv
+//     head) p[b, h, i, .]   = softmax over the visible keys j of  scale * <query[b, h, i], key[b, h / group, j]>  (+ softcap,
+//     bias, ALiBi)
 #pragma once
 
 #include <optional>
@@ -92,17 +93,17 @@ MULTIHEAD_API void merge(const std::vector<ConstTensorView>& outputs, const std:
 
 /// What `attention` would do for these arguments: which kernel, on which target, cut how, and why.
 struct AttentionPlan {
-  std::string target;        ///< instruction set, e.g. "AVX2"
-  std::string kernel;        ///< "panels" (queries in lanes) or "decode" (few queries, long cache)
-  std::string reason;        ///< one sentence
-  Index panel_lanes = 0;     ///< (query, head) pairs that one register tile works on
-  Index block_lanes = 0;     ///< pairs of one work item
-  Index key_block = 0;       ///< keys walked between two softmax updates
-  Index key_chunk = 0;       ///< keys after which partial results are merged
-  Index work_items = 0;      ///< independent pieces
-  int threads = 0;           ///< threads that will share them
-  bool copies_keys = false;  ///< K/V blocks are converted or gathered to contiguous scratch
-  Index workspace_bytes = 0; ///< per thread
+  std::string target;         ///< instruction set, e.g. "AVX2"
+  std::string kernel;         ///< "panels" (queries in lanes) or "decode" (few queries, long cache)
+  std::string reason;         ///< one sentence
+  Index panel_lanes = 0;      ///< (query, head) pairs that one register tile works on
+  Index block_lanes = 0;      ///< pairs of one work item
+  Index key_block = 0;        ///< keys walked between two softmax updates
+  Index key_chunk = 0;        ///< keys after which partial results are merged
+  Index work_items = 0;       ///< independent pieces
+  int threads = 0;            ///< threads that will share them
+  bool copies_keys = false;   ///< K/V blocks are converted or gathered to contiguous scratch
+  Index workspace_bytes = 0;  ///< per thread
 };
 MULTIHEAD_API AttentionPlan plan(const ConstTensorView& query, const ConstTensorView& key, const ConstTensorView& value,
                                  const AttentionOptions& options = {});

@@ -75,7 +75,9 @@ TEST(LayerCache, ASlidingCacheIsAWindow) {
   KvCache cache({1, c.num_kv_heads, c.head_dim, c.value_dim, DType::kF32, 7, true});
   for (Index at = 0; at < 600; ++at) {
     const Tensor output = layer.forward(input.view().slice(1, at, at + 1), cache);
-    ASSERT_EQ(std::memcmp(output.data<float>(), &expected.view().at<float>(0, at, 0), static_cast<std::size_t>(c.model_dim) * sizeof(float)), 0)
+    ASSERT_EQ(std::memcmp(output.data<float>(), &expected.view().at<float>(0, at, 0),
+                          static_cast<std::size_t>(c.model_dim) * sizeof(float)),
+              0)
         << "position " << at;
   }
 }
