@@ -128,8 +128,8 @@ inline bool combine(const std::vector<std::size_t>& chosen, std::uint64_t seed, 
   Shape shape{.batch = random.between(1, 3),
               .heads = kv_heads * random.between(1, 3),
               .kv_heads = kv_heads,
-              .query_len = random.between(1, 40),
-              .key_len = random.between(1, 110),
+              .query_len = random.chance(0.25) ? 1 : random.between(1, 40),
+              .key_len = random.chance(0.1) ? random.between(350, 500) : random.between(1, 110),
               .head_dim = random.between(1, 20),
               .value_dim = random.between(1, 20)};
   for (const std::size_t index : chosen) {

@@ -6,6 +6,8 @@
 #include <fstream>
 #include <string>
 
+#include "sanitized.h"
+
 namespace multihead::test {
 
 class PeakMemory {
@@ -18,17 +20,8 @@ class PeakMemory {
     works_ = before_ > 0 && kilobytes("VmHWM") <= before_ + 1024;
   }
 
-  /// False where the system does not tell, or a sanitizer's shadow memory would be counted.
-  bool works() const {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    return false;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-    return false;
-#endif
-#endif
-    return works_;
-  }
+  /// False where the system does not tell, or a sanitizer's memory would be counted.
+  bool works() const { return works_ && !kSanitized; }
 
   /// Bytes beyond what was in use at the beginning.
   long bytes() const { return (kilobytes("VmHWM") - before_) * 1024; }

@@ -20,7 +20,7 @@ namespace multihead {
 struct AttentionOptions {
   /// Factor on the dot products. Absent: 1 / sqrt(head_dim). Any finite number is used as it is, 0 and negatives included.
   std::optional<float> scale;
-  /// Softcap c > 0: scores become c * tanh(score / c), before bias and visibility. Absent: off.
+  /// Softcap c > 0: scores become c * tanh(score / c), before bias and visibility. Absent or 0: off.
   std::optional<float> softcap;
   /// Query i, at absolute position query_offset + i, sees only keys <= that position.
   bool causal = false;
@@ -59,7 +59,7 @@ struct AttentionOptions {
 ///
 /// A row that sees no key gives output 0 and lse -inf (the sink, if there is one). What is not visible contributes nothing,
 /// whatever the memory holds; a visible NaN propagates. The bits depend on nothing but a row's own inputs and the target:
-/// not on threads, batch neighbours, other rows, or how a sequence was cut into calls.
+/// not on threads, batch neighbours, other rows, or how a sequence was cut into calls. Accuracy: accuracy.h.
 ///
 /// Cost: 2 * batch * num_heads * visible pairs * (head_dim + value_dim) operations; at most 2 MiB of workspace a thread.
 /// Throws InvalidArgument (both shapes in the text) before anything is written.
@@ -82,8 +82,9 @@ MULTIHEAD_API void reference_attention(const ConstTensorView& query, const Const
                                        const std::optional<TensorView>& probabilities = std::nullopt);
 
 /// Joins results over disjoint sets of keys: for every row, with L = log(sum_p exp(lse_p)),
-/// output = sum_p exp(lse_p - L) output_p and lse = L. A part with lse -inf (no key seen) is neutral; all of them -inf give
-/// output 0, lse -inf. Compute parts without sinks and add the sink once, by giving `sinks` here ([num_heads], or empty).
+/// output = sum_p exp(lse_p - L) output_p and lse = L. A part with lse -inf (no key seen) is neutral, whatever its output holds;
+/// all of them -inf, or no parts at all, give output 0, lse -inf. Compute parts without sinks and add the sink once, by giving
+/// `sinks` here ([num_heads], or empty).
 ///
 /// outputs [batch, num_heads, query_len, value_dim] each (f32, f16 or bf16), lses [batch, num_heads, query_len] f32 each, in
 /// the order in which they are merged. `lse` is optional.

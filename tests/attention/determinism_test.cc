@@ -46,26 +46,32 @@ TEST(AttentionDeterminism, O24AnyNumberOfThreads) {
   });
 }
 
+// Every option, for many queries and for few over many keys, which may be cut along the keys.
 TEST(AttentionDeterminism, EveryOptionOnAnyNumberOfThreads) {
-  Problem problem = make_problem(
-      {.batch = 2, .heads = 6, .kv_heads = 2, .query_len = 130, .key_len = 700, .head_dim = 24, .value_dim = 24}, 22100);
-  Random random(22100);
-  problem.options.causal = true;
-  problem.options.window = Window{300, 5};
-  problem.options.key_lengths = {700, 333};
-  problem.options.softcap = 5.0f;
-  problem.options.alibi_slopes = alibi_slopes(6);
-  problem.options.sinks = {0, 1, 2, 3, 4, -HUGE_VALF};
-  problem.set_mask(random_mask({2, 1, 130, 700}, 0.7, random));
-  problem.set_bias(filled(DType::kF32, {1, 6, 1, 700}, [&](Index) { return random.normal(); }));
-  for_each_target_any_threads([&] {
-    set_num_threads(1);
-    const Result one = run(problem);
-    for (const int threads : {2, 3, 4, 7}) {
-      set_num_threads(threads);
-      for (int repeat = 0; repeat < 3; ++repeat) EXPECT_TRUE(same_bits(one, run(problem))) << threads << " threads";
-    }
-  });
+  for (const auto& [query_len, key_len] : std::vector<std::pair<Index, Index>>{{130, 700}, {1, 3000}, {3, 3000}}) {
+    Problem problem = make_problem(
+        {.batch = 2, .heads = 6, .kv_heads = 2, .query_len = query_len, .key_len = key_len, .head_dim = 24, .value_dim = 24},
+        22100);
+    Random random(22100);
+    problem.options.causal = true;
+    problem.options.window = Window{key_len / 2, 5};
+    problem.options.key_lengths = {key_len, key_len / 2};
+    problem.options.softcap = 5.0f;
+    problem.options.alibi_slopes = alibi_slopes(6);
+    problem.options.sinks = {0, 1, 2, 3, 4, -HUGE_VALF};
+    problem.set_mask(random_mask({2, 1, query_len, key_len}, 0.7, random));
+    problem.set_bias(filled(DType::kF32, {1, 6, 1, key_len}, [&](Index) { return random.normal(); }));
+    const Exact exact = exact_of(problem);
+    for_each_target_any_threads([&] {
+      set_num_threads(1);
+      const Result one = run(problem);
+      EXPECT_TRUE(within_contract(exact, one)) << to_string(problem.shape);
+      for (const int threads : {2, 3, 4, 7}) {
+        set_num_threads(threads);
+        for (int repeat = 0; repeat < 3; ++repeat) EXPECT_TRUE(same_bits(one, run(problem))) << threads << " threads";
+      }
+    });
+  }
 }
 
 // Several callers at once, each with its own problem.
