@@ -79,7 +79,7 @@ void print(const std::string& text) {
   if (!std::cout) throw IoError("cannot write to standard output");
 }
 
-void print(const Json& json) { print(json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"); }
+void print(const Json& json) { print(json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"); }
 
 void progress(const std::string& text) {
   if (isatty(STDERR_FILENO) != 0) std::cerr << "multihead: " << text << std::endl;

@@ -42,8 +42,8 @@ struct YarnRotaryScaling {
   double original_max_positions = 4096;
   double beta_fast = 32;
   double beta_slow = 1;
-  bool truncate = true;                     ///< round the ramp's ends to whole dimensions
-  std::optional<double> attention_factor;   ///< absent: 0.1 ln(factor) + 1
+  bool truncate = true;                    ///< round the ramp's ends to whole dimensions
+  std::optional<double> attention_factor;  ///< absent: 0.1 ln(factor) + 1
 };
 using RotaryScaling = std::variant<std::monostate, LinearRotaryScaling, Llama3RotaryScaling, YarnRotaryScaling>;
 
@@ -72,11 +72,11 @@ struct RelativeBias {
 
 /// What a layer is. Zeros mean "follows from the others".
 struct LayerConfig {
-  Index model_dim = 0;     ///< width of X and, unless output_dim is given, of the result
+  Index model_dim = 0;  ///< width of X and, unless output_dim is given, of the result
   Index num_heads = 1;
-  Index num_kv_heads = 0;  ///< 0 = num_heads; must divide num_heads
-  Index head_dim = 0;      ///< 0 = model_dim / num_heads, which must be exact
-  Index value_dim = 0;     ///< 0 = head_dim
+  Index num_kv_heads = 0;     ///< 0 = num_heads; must divide num_heads
+  Index head_dim = 0;         ///< 0 = model_dim / num_heads, which must be exact
+  Index value_dim = 0;        ///< 0 = head_dim
   Index key_input_dim = 0;    ///< width of X' where K comes from; 0 = model_dim
   Index value_input_dim = 0;  ///< width of X' where V comes from; 0 = key_input_dim
   Index output_dim = 0;       ///< 0 = model_dim
@@ -85,11 +85,11 @@ struct LayerConfig {
   std::optional<Window> window;
   std::optional<float> scale;  ///< absent: 1 / sqrt(head_dim)
   std::optional<float> softcap;
-  bool alibi = false;          ///< slopes from LayerWeights::alibi_slopes, or the standard ones when that is empty
+  bool alibi = false;  ///< slopes from LayerWeights::alibi_slopes, or the standard ones when that is empty
   std::optional<Rotary> rotary;
   std::optional<QueryKeyNorm> query_key_norm;
   std::optional<RelativeBias> relative_bias;
-  std::optional<float> clip;   ///< Q, K and V clamped to ±clip after projection (MPT, DBRX)
+  std::optional<float> clip;  ///< Q, K and V clamped to ±clip after projection (MPT, DBRX)
 
   /// Fills the zeros. Throws InvalidArgument that helps: for num_heads that does not divide model_dim it lists the divisors and
   /// says that an explicit head_dim makes it legal.
@@ -121,15 +121,16 @@ struct ForwardOptions {
   std::optional<Index> query_offset;
   std::vector<Index> key_lengths;       ///< valid keys per batch entry
   std::optional<ConstTensorView> mask;  ///< see AttentionOptions::mask
-  /// See AttentionOptions::attention_bias. Together with a relative bias the two are added, which is the one case that expands a
-  /// bias: [its batch extent, num_heads, query_len, key_len] in f32 for the duration of the call.
+  /// See AttentionOptions::attention_bias. Together with a relative bias the two are added, which is the one case that expands
+  /// a bias: [its batch extent, num_heads, query_len, key_len] in f32 for the duration of the call.
   std::optional<ConstTensorView> attention_bias;
 };
 
 /// What one call can return besides the output; fill in a view to have it written.
 struct ForwardObservation {
-  std::optional<TensorView> lse;            ///< [batch, num_heads, query_len], f32 (reference_forward: or f64)
-  std::optional<TensorView> probabilities;  ///< [batch, num_heads, query_len, key_len], f32, f16 or bf16 (reference: f32 or f64)
+  std::optional<TensorView> lse;  ///< [batch, num_heads, query_len], f32 (reference_forward: or f64)
+  std::optional<TensorView>
+      probabilities;  ///< [batch, num_heads, query_len, key_len], f32, f16 or bf16 (reference: f32 or f64)
 };
 
 /// A ready layer: weights converted to f32 and packed once, beside the given ones. Calls may run concurrently.
@@ -139,8 +140,8 @@ struct ForwardObservation {
 /// same bits for any number of threads, any batch neighbours and any cut of the rows into calls.
 class MULTIHEAD_API MultiHeadAttention {
  public:
-  /// Throws InvalidArgument when a weight's shape does not fit the configuration (both shapes in the text), is missing, or has no
-  /// counterpart in the configuration.
+  /// Throws InvalidArgument when a weight's shape does not fit the configuration (both shapes in the text), is missing, or has
+  /// no counterpart in the configuration.
   MultiHeadAttention(const LayerConfig& config, LayerWeights weights);
   ~MultiHeadAttention();
   MultiHeadAttention(MultiHeadAttention&&) noexcept;
@@ -178,13 +179,13 @@ class MULTIHEAD_API MultiHeadAttention {
 
 /// One step of the layer, as numbers: what `describe` tells.
 struct LayerStep {
-  std::string name;        ///< "query projection", "split into heads", "scores" …
-  std::string equation;    ///< "Q = X W_Q"
-  Dims shape;              ///< of the step's result for batch 1, e.g. [32, S, 128]
-  Index parameters = 0;    ///< learned numbers of the projection
-  double operations = 0;   ///< of the matrix product, over the pairs that causality and window leave; multiply and add count two
-  double bytes = 0;        ///< of the result in f32
-  bool stored = true;      ///< false: never materialised (scores and probabilities in the fused kernel), a view, or in place
+  std::string name;       ///< "query projection", "query split", "query heads", "scores" …
+  std::string equation;   ///< "Q = X W_Q"
+  Dims shape;             ///< of the step's result for batch 1, e.g. [32, S, 128]
+  Index parameters = 0;   ///< learned numbers of the projection
+  double operations = 0;  ///< of the matrix product, over the pairs that causality and window leave; multiply and add count two
+  double bytes = 0;       ///< of the result in f32
+  bool stored = true;     ///< false: never materialised (scores and probabilities in the fused kernel), a view, or in place
 };
 
 struct LayerDescription {
@@ -202,8 +203,8 @@ struct LayerDescription {
 /// windows the last query stands at the last key. Throws InvalidArgument for a negative length or an impossible configuration.
 MULTIHEAD_API LayerDescription describe(const LayerConfig& config, Index query_len, Index key_len, bool with_bias = false);
 
-/// A named configuration with weights and, for the lab, an input: "vaswani-base" (512, 8 heads of 64), "llama-7b" (4096, 32 heads
-/// of 128, causal, rotary), "lab" (n = 3, d = 4, h = 2, identity matrices; X = (2,0,2,0), (0,2,2,0), (2,0,0,2)).
+/// A named configuration with weights and, for the lab, an input: "vaswani-base" (512, 8 heads of 64), "llama-7b" (4096, 32
+/// heads of 128, causal, rotary), "lab" (n = 3, d = 4, h = 2, identity matrices; X = (2,0,2,0), (0,2,2,0), (2,0,0,2)).
 struct Preset {
   std::string name;
   std::string summary;

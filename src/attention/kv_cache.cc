@@ -187,7 +187,7 @@ void KvCache::attend(const ConstTensorView& query, const TensorView& output, con
           ": positions and lengths are the cache's own; expected no key_lengths, query_offsets, top_left or packed in the options");
   require(query.rank() == 4, kFunction, ": expected query of rank 4 [count, num_heads, n, head_dim]; got ", query.shape);
   std::vector<Index> chosen = sequences;
-  for (Index s = 0; chosen.empty() && s < config.sequences; ++s) chosen.push_back(s);
+  for (Index s = 0; sequences.empty() && s < config.sequences; ++s) chosen.push_back(s);
   require(query.shape[0] == static_cast<Index>(chosen.size()), kFunction, ": expected one query batch entry a sequence (", chosen.size(),
           "); got query ", query.shape);
   Index longest = 0;

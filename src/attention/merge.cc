@@ -15,17 +15,47 @@ struct Parts {
   std::vector<kernels::Strided<const void>> outputs, lses;
 };
 
-// The joint lse of one row; a part (or sink) at -inf is neutral, all of them -inf stay -inf.
-double joint_lse(const Parts& parts, Index batch, Index head, Index row, double sink) {
+// What the parts weigh in one row.
+struct Shares {
+  std::vector<std::size_t> present;  // the parts that saw a key there: lse above -inf, or NaN
+  std::vector<double> weights;       // theirs; with the sink's they sum to 1
+  double lse = kMinusInfinity;
+};
+
+// Weights are exp(lse_p - maximum) over their sum, not exp(lse_p - lse): an lse of 1e30 swallows the logarithm of the sum.
+void weigh(const Parts& parts, Index batch, Index head, Index row, double sink, Shares& shares) {
+  shares.present.clear();
+  shares.weights.clear();
   double maximum = sink;
-  const auto lse_of = [&](const kernels::Strided<const void>& lse) {
-    return static_cast<double>(static_cast<const float*>(lse.data)[lse.offset(batch, head, row, 0)]);
-  };
-  for (const auto& lse : parts.lses) maximum = std::fmax(maximum, lse_of(lse));
-  if (maximum == kMinusInfinity) return maximum;
-  double sum = std::exp(sink - maximum);
-  for (const auto& lse : parts.lses) sum += std::exp(lse_of(lse) - maximum);
-  return maximum + std::log(sum);
+  for (std::size_t p = 0; p < parts.lses.size(); ++p) {
+    const auto& lses = parts.lses[p];
+    const auto lse = static_cast<double>(static_cast<const float*>(lses.data)[lses.offset(batch, head, row, 0)]);
+    if (lse == kMinusInfinity) continue;
+    shares.present.push_back(p);
+    shares.weights.push_back(lse);
+    maximum = std::fmax(maximum, lse);
+  }
+  const double base = maximum == kMinusInfinity ? 0.0 : maximum;
+  double sum = std::exp(sink - base);
+  for (double& weight : shares.weights) sum += weight = std::exp(weight - base);
+  for (double& weight : shares.weights) weight /= sum;
+  shares.lse = base + std::log(sum);
+}
+
+void store(const kernels::Strided<void>& array, Index at, double value) {
+  switch (array.dtype) {
+    case DType::kF32: static_cast<float*>(array.data)[at] = static_cast<float>(value); break;
+    case DType::kF16: static_cast<Float16*>(array.data)[at] = Float16(static_cast<float>(value)); break;
+    default: static_cast<BFloat16*>(array.data)[at] = BFloat16(static_cast<float>(value)); break;
+  }
+}
+
+void require_sinks(const char* function, const std::vector<float>& sinks, Index heads) {
+  require(sinks.empty() || static_cast<Index>(sinks.size()) == heads, function, ": expected sinks [num_heads] = [", heads, "]; got ",
+          sinks.size(), " values");
+  for (const float sink : sinks) {
+    require(sink < HUGE_VALF, function, ": sinks: expected finite numbers or -inf; got ", sink);
+  }
 }
 
 }  // namespace
@@ -39,8 +69,7 @@ void merge(const std::vector<ConstTensorView>& outputs, const std::vector<ConstT
           output.shape);
   const Dims& shape = output.shape;
   const Dims rows{shape[0], shape[1], shape[2]};
-  require(sinks.empty() || static_cast<Index>(sinks.size()) == shape[1], kFunction, ": expected sinks [num_heads] = [", shape[1], "]; got ",
-          sinks.size(), " values");
+  require_sinks(kFunction, sinks, shape[1]);
   const auto out = validate_result(kFunction, "output", output, shape, {DType::kF32, DType::kF16, DType::kBF16});
   kernels::Strided<void> lse_out;
   if (lse) lse_out = validate_result(kFunction, "lse", *lse, rows, {DType::kF32});
@@ -49,35 +78,24 @@ void merge(const std::vector<ConstTensorView>& outputs, const std::vector<ConstT
     parts.outputs.push_back(validate_input(kFunction, concat("outputs[", p, "]").c_str(), outputs[p], shape, {DType::kF32, DType::kF16, DType::kBF16}));
     parts.lses.push_back(validate_input(kFunction, concat("lses[", p, "]").c_str(), lses[p], rows, {DType::kF32}));
   }
-  if (rows.product() == 0) return;
+  const Index count = rows.product();
+  if (count == 0) return;
   constexpr Index kRowsAtOnce = 64;
-  const Index groups = (rows.product() + kRowsAtOnce - 1) / kRowsAtOnce;
+  const Index groups = (count + kRowsAtOnce - 1) / kRowsAtOnce;
   parallel_for(groups, threads_for(groups / 16), [&](Index group, int) {
-    std::vector<double> factors(outputs.size());
-    for (Index flat = group * kRowsAtOnce; flat < std::min((group + 1) * kRowsAtOnce, rows.product()); ++flat) {
+    Shares shares;
+    for (Index flat = group * kRowsAtOnce; flat < std::min((group + 1) * kRowsAtOnce, count); ++flat) {
       const Index row = flat % shape[2], head = flat / shape[2] % shape[1], batch = flat / shape[2] / shape[1];
-      const double sink = sinks.empty() ? kMinusInfinity : static_cast<double>(sinks[static_cast<std::size_t>(head)]);
-      const double joint = joint_lse(parts, batch, head, row, sink);
-      for (std::size_t p = 0; p < factors.size(); ++p) {
-        const auto& part = parts.lses[p];
-        const auto of_part = static_cast<double>(static_cast<const float*>(part.data)[part.offset(batch, head, row, 0)]);
-        factors[p] = of_part == kMinusInfinity ? 0.0 : std::exp(of_part - joint);
-      }
+      weigh(parts, batch, head, row, sinks.empty() ? kMinusInfinity : static_cast<double>(sinks[static_cast<std::size_t>(head)]), shares);
       for (Index t = 0; t < shape[3]; ++t) {
         double total = 0;
-        for (std::size_t p = 0; p < factors.size(); ++p) {
-          if (factors[p] == 0.0) continue;
-          const auto& part = parts.outputs[p];
-          total += factors[p] * load_as_double(ConstTensorView(part.data, part.dtype, {}, {}), part.offset(batch, head, row, t));
+        for (std::size_t n = 0; n < shares.present.size(); ++n) {
+          const auto& part = parts.outputs[shares.present[n]];
+          total += shares.weights[n] * load_as_double(ConstTensorView(part.data, part.dtype, {}, {}), part.offset(batch, head, row, t));
         }
-        const Index at = out.offset(batch, head, row, t);
-        switch (out.dtype) {
-          case DType::kF32: static_cast<float*>(out.data)[at] = static_cast<float>(total); break;
-          case DType::kF16: static_cast<Float16*>(out.data)[at] = Float16(static_cast<float>(total)); break;
-          default: static_cast<BFloat16*>(out.data)[at] = BFloat16(static_cast<float>(total)); break;
-        }
+        store(out, out.offset(batch, head, row, t), total);
       }
-      if (lse) static_cast<float*>(lse_out.data)[lse_out.offset(batch, head, row, 0)] = static_cast<float>(joint);
+      if (lse) store(lse_out, lse_out.offset(batch, head, row, 0), shares.lse);
     }
   });
 }

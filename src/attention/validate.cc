@@ -34,6 +34,9 @@ struct Names {
 void require_addressable(const char* function, const char* name, const ConstTensorView& view) {
   require(view.strides.rank() == view.rank(), function, ": ", name, " has shape ", view.shape, " but strides ",
           view.strides, "; expected one stride an axis");
+  for (const Index extent : view.shape) {
+    require(extent >= 0, function, ": expected ", name, " without negative extents; got ", view.shape);
+  }
   if (view.size() == 0) return;
   require(view.data != nullptr, function, ": ", name, " of shape ", view.shape, " has a null data pointer");
   require(reinterpret_cast<std::uintptr_t>(view.data) % size_of(view.dtype) == 0, function, ": expected ", name, " at a multiple of ",
@@ -147,8 +150,8 @@ std::vector<Sequence> sequences_of(const AttentionArguments& call) {
     Sequence& sequence = sequences[s];
     if (options.top_left) continue;
     sequence.query_offset = offsets == 0 ? sequence.key_len - sequence.query_len : options.query_offsets[offsets == 1 ? 0 : s];
-    require(std::abs(sequence.query_offset) <= kMaxPosition, function, ": query_offsets: expected at most 2^48; got ",
-            sequence.query_offset);
+    require(sequence.query_offset >= -kMaxPosition && sequence.query_offset <= kMaxPosition, function,
+            ": query_offsets: expected at most 2^48 in size; got ", sequence.query_offset);
   }
   return sequences;
 }
@@ -211,7 +214,7 @@ ValidatedProblem validate(const AttentionArguments& call) {
   problem.key = strided(call.key);
   if (call.value != nullptr) problem.value = strided(*call.value);
   problem.num_heads = call.query.shape[1];
-  problem.group = call.key.shape[1] > 0 ? call.query.shape[1] / call.key.shape[1] : 1;
+  problem.group = problem.num_heads > 0 ? problem.num_heads / call.key.shape[1] : 1;
   problem.head_dim = call.query.shape[3];
   problem.value_dim = call.value != nullptr ? call.value->shape[3] : 0;
   require(problem.head_dim > 0 || options.scale, call.function, ": head_dim is 0, so 1 / sqrt(head_dim) does not exist; give a scale");

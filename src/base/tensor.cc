@@ -1,5 +1,7 @@
 #include "multihead/tensor.h"
 
+#include <bit>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -42,13 +44,26 @@ template <typename T>
 T from_double(double value) {
   return static_cast<T>(value);
 }
+
+// To float by rounding to odd: what lies between two floats goes to the one whose last bit is 1. Rounded again to 16 bits, that
+// gives what one rounding gives, because it never turns into the middle of two 16-bit numbers what was not in the middle.
+float to_float_odd(double value) {
+  const auto nearest = static_cast<float>(value);
+  if (static_cast<double>(nearest) == value || !std::isfinite(nearest)) return nearest;
+  const auto bits = std::bit_cast<std::uint32_t>(nearest);
+  if ((bits & 1u) != 0) return nearest;
+  // The other neighbour of value has an odd last bit: away from zero if nearest is too small in size, else towards it.
+  const bool too_small = std::abs(static_cast<double>(nearest)) < std::abs(value);
+  return std::bit_cast<float>(too_small ? bits + 1 : bits - 1);
+}
+
 template <>
 Float16 from_double<Float16>(double value) {
-  return Float16(static_cast<float>(value));
+  return Float16(to_float_odd(value));
 }
 template <>
 BFloat16 from_double<BFloat16>(double value) {
-  return BFloat16(static_cast<float>(value));
+  return BFloat16(to_float_odd(value));
 }
 
 template <typename T>

@@ -240,6 +240,17 @@ TEST(MptTest, SlopesFollowTheirMaximum) {
   expect_refused(mpt(R"({"rope": true})"), {"rope"});
 }
 
+TEST(FalconTest, SlopesAreRoundedToBf16AndScaled) {
+  NamedTensors tensors;
+  tensors.emplace_back("transformer.h.0.self_attention.query_key_value.weight", Tensor(DType::kF32, {144, 48}));
+  tensors.emplace_back("transformer.h.0.self_attention.dense.weight", Tensor(DType::kF32, {48, 48}));
+  const CheckpointFolder folder(tensors, R"({"model_type": "falcon", "num_attention_heads": 12, "alibi": true})");
+  const std::vector<float> slopes = values_of<float>(folder.open().load_weights(0).alibi_slopes);
+  ASSERT_EQ(slopes.size(), 12u);
+  EXPECT_EQ(slopes[0], 0.5F * 0.5F);
+  EXPECT_EQ(slopes[8], 0.70703125F * 0.5F);  // 2^-0.5 = 0.70710678 has no room in 8 bits
+}
+
 TEST(MetaTest, ScaledRotationIsRefused) {
   NamedTensors tensors;
   add_block(tensors, {.path = "layers.0.attention", .names = {"wq.weight", "wk.weight", "wv.weight", "wo.weight"}});

@@ -2,7 +2,7 @@
 #include "cli/run_command.h"
 #include "multihead/runtime.h"
 
-namespace multihead::test {
+namespace multihead::cli_test {
 namespace {
 
 constexpr int kFailed = 1, kUsage = 2;
@@ -133,4 +133,4 @@ TEST_F(CliCommandLine, AFullDiskBehindStandardOutputIsAFailure) {
 }
 
 }  // namespace
-}  // namespace multihead::test
+}  // namespace multihead::cli_test

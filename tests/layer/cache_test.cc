@@ -27,7 +27,9 @@ LayerWeights random_weights(const LayerConfig& config, Random& random) {
 }
 
 std::vector<LayerConfig> configurations() {
-  LayerConfig plain{.model_dim = 24, .num_heads = 4};
+  LayerConfig plain;
+  plain.model_dim = 24;
+  plain.num_heads = 4;
   plain.causal = true;
   LayerConfig rotary = plain;
   rotary.num_kv_heads = 2;
@@ -35,7 +37,7 @@ std::vector<LayerConfig> configurations() {
   LayerConfig window = rotary;
   window.window = last_keys(7);
   LayerConfig relative = plain;
-  relative.relative_bias = RelativeBias{.max_distance = 16, .bidirectional = false};
+  relative.relative_bias = RelativeBias{64, false};
   return {plain, rotary, window, relative};
 }
 

@@ -6,12 +6,10 @@
 namespace multihead {
 namespace {
 
-// Multiples of 1/8 in [-11/8, 11/8] that have no pattern to be lucky with: element n is ((37 n + 101 s) mod 23 - 11) / 8.
-Tensor pattern(const Dims& shape, Index s, float factor = 1) {
-  Tensor result(DType::kF32, shape);
-  for (Index n = 0; n < result.size(); ++n) {
-    result.data<float>()[n] = factor * (static_cast<float>((37 * n + 101 * s) % 23) - 11) / 8;
-  }
+// test::grid divided by 4.
+Tensor quarter_grid(const Dims& shape, Index s) {
+  Tensor result = test::grid(shape, s);
+  for (Index n = 0; n < result.size(); ++n) result.data<float>()[n] /= 4;
   return result;
 }
 
@@ -46,15 +44,15 @@ class OddHeads : public testing::Test {
  protected:
   // Width 6, 3 heads of 2, no biases; rows 0 … 5, 6 … 11, 12 … 17 of one pattern are W_Q, W_K and W_V.
   static MultiHeadAttention layer() {
-    const Tensor packed = pattern({18, 6}, 2, 0.25f);
+    const Tensor packed = quarter_grid({18, 6}, 2);
     LayerWeights weights;
     weights.query_weight = Tensor::copy_of(packed.view().slice(0, 0, 6));
     weights.key_weight = Tensor::copy_of(packed.view().slice(0, 6, 12));
     weights.value_weight = Tensor::copy_of(packed.view().slice(0, 12, 18));
-    weights.output_weight = pattern({6, 6}, 3, 0.25f);
+    weights.output_weight = quarter_grid({6, 6}, 3);
     return MultiHeadAttention(config_of(6, 3), std::move(weights));
   }
-  const Tensor x_ = pattern({1, 3, 6}, 1);
+  const Tensor x_ = test::grid({1, 3, 6}, 1);
   Tensor probabilities_ = Tensor(DType::kF32, {1, 3, 3, 3});
 };
 

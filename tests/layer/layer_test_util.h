@@ -6,28 +6,25 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "multihead/layer.h"
+#include "random_inputs.h"
 
 namespace multihead {
 
-/// Reproducible numbers, uniform in [-1, 1).
+/// Tensors of reproducible numbers, uniform in (-factor, factor].
 class RandomNumbers {
  public:
-  explicit RandomNumbers(unsigned seed) : generator_(seed) {}
+  explicit RandomNumbers(std::uint64_t seed) : random_(seed) {}
 
-  Tensor tensor(const Dims& shape, DType dtype = DType::kF32, float factor = 1) {
-    Tensor result(DType::kF32, shape);
-    for (Index i = 0; i < result.size(); ++i)
-      result.data<float>()[i] = factor * (2 * static_cast<float>(generator_() >> 8) / 16777216.0f - 1);
-    return Tensor::converted(result, dtype);
+  Tensor tensor(const Dims& shape, DType dtype = DType::kF32, double factor = 1) {
+    return test::filled(dtype, shape, [&](Index) { return factor * (2 * random_.uniform() - 1); });
   }
 
  private:
-  std::mt19937 generator_;
+  test::Random random_;
 };
 
 /// Weights for a configuration, about as large as keeps outputs near 1; with biases or without.
@@ -35,9 +32,9 @@ inline LayerWeights random_weights(const LayerConfig& config, unsigned seed, boo
   const LayerConfig c = config.resolved();
   RandomNumbers random(seed);
   const auto weight = [&](Index out, Index in) {
-    return random.tensor({out, in}, dtype, std::sqrt(3.0f / static_cast<float>(in)));
+    return random.tensor({out, in}, dtype, std::sqrt(3.0 / static_cast<double>(in)));
   };
-  const auto bias = [&](Index out) { return with_bias ? random.tensor({out}, dtype, 0.5f) : Tensor(); };
+  const auto bias = [&](Index out) { return with_bias ? random.tensor({out}, dtype, 0.5) : Tensor(); };
   LayerWeights weights;
   weights.query_weight = weight(c.num_heads * c.head_dim, c.model_dim);
   weights.key_weight = weight(c.num_kv_heads * c.head_dim, c.key_input_dim);
