@@ -82,9 +82,9 @@ MULTIHEAD_API void reference_attention(const ConstTensorView& query, const Const
                                        const std::optional<TensorView>& probabilities = std::nullopt);
 
 /// Joins results over disjoint sets of keys: for every row, with L = log(sum_p exp(lse_p)),
-/// output = sum_p exp(lse_p - L) output_p and lse = L. A part with lse -inf (no key seen) is neutral, whatever its output holds;
-/// all of them -inf, or no parts at all, give output 0, lse -inf. Compute parts without sinks and add the sink once, by giving
-/// `sinks` here ([num_heads], or empty).
+/// output = sum_p exp(lse_p - L) output_p and lse = L. A part with lse -inf (no key seen) is neutral, whatever its output
+/// holds; all of them -inf, or no parts at all, give output 0, lse -inf. Compute parts without sinks and add the sink once, by
+/// giving `sinks` here ([num_heads], or empty).
 ///
 /// outputs [batch, num_heads, query_len, value_dim] each (f32, f16 or bf16), lses [batch, num_heads, query_len] f32 each, in
 /// the order in which they are merged. `lse` is optional.
