@@ -5,7 +5,7 @@
 #include "multihead/accuracy.h"
 #include "multihead/runtime.h"
 
-namespace multihead::test {
+namespace multihead::cli_test {
 namespace {
 
 constexpr int kFailed = 1, kUsage = 2;
@@ -95,4 +95,4 @@ TEST_F(CliBench, Refusals) {
 }
 
 }  // namespace
-}  // namespace multihead::test
+}  // namespace multihead::cli_test
