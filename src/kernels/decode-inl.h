@@ -229,9 +229,9 @@ HWY_INLINE void pack_decode_queries(const BlockContext& c) {
   for (Index l = 0; l < c.lanes; ++l) load_query(c, l, c.packed_query + l * c.problem.head_dim);
 }
 
-// How the registers are shared. A lane's score is a chain of multiply-adds, each waiting for the last (4 cycles, two can start a
-// cycle): fewer than 8 chains, kGroups * kQueries, leave units idle, more than 8 leave no registers for the operands of AVX2. One
-// query has 4: its loads take as long.
+// How the registers are shared. A lane's score is a chain of multiply-adds, each waiting for the last (4 cycles, two can start
+// a cycle): fewer than 8 chains, kGroups * kQueries, leave units idle, more than 8 leave no registers for the operands of AVX2.
+// One query has 4: its loads take as long.
 template <int kQueries>
 struct DecodeTile {
   static constexpr int kGroups = kQueries == 1 ? 4 : 2;
