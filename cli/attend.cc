@@ -117,7 +117,7 @@ Results reference(const Call& call, const Wanted& wanted, const Dims& output_sha
 void attend(const AttendOptions& options) {
   const OutputFiles files = files_of(options);
   files.check();
-  set_machine(options.compute);
+  options.compute.machine.apply();
   Report report;
   report.set("command", "attend");
   Call call;

@@ -7,6 +7,7 @@
 namespace multihead::cli {
 
 void add_attend(CLI::App& app);
+void add_bench(CLI::App& app);
 void add_describe(CLI::App& app);
 void add_inspect(CLI::App& app);
 void add_run(CLI::App& app);

@@ -58,21 +58,13 @@ void add_compute_options(CLI::App& app, ComputeOptions& options) {
   app.add_flag("--json", options.json, "print one JSON object instead of text")->group(results);
   add_dtype(app, "--dtype", options.dtype, "convert the inputs to this type and compute in it (bf16 files are written as f32)")
       ->group(how);
-  add_integer(app, "--threads", options.threads, "threads to use; results do not depend on it", {1, 1024})->group(how);
-  app.add_option("--target", options.target, "instruction set, one of those that `multihead targets` lists")
-      ->type_name("NAME")
-      ->group(how);
+  add_machine_options(app, options.machine, how);
   auto* reference =
       app.add_flag("--reference", options.reference,
                    "compute by the definition in float64 instead, on one thread; files are f64 unless --dtype is given");
   auto* compare = app.add_flag("--compare", options.compare, "compute both ways and print the error against the definition");
   reference->group(how);
   compare->group(how)->excludes(reference);
-}
-
-void set_machine(const ComputeOptions& options) {
-  if (options.threads) set_num_threads(static_cast<int>(*options.threads));
-  if (!options.target.empty()) force_target(options.target);
 }
 
 Results run_fused(const Problem& problem, Report& report) {

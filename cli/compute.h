@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
-#include <string>
 
+#include "machine_options.h"
 #include "multihead/dtype.h"
 #include "multihead/tensor.h"
 #include "outputs.h"
@@ -18,8 +18,7 @@ namespace multihead::cli {
 struct ComputeOptions {
   std::optional<std::filesystem::path> output, probabilities, lse;
   std::optional<DType> dtype;
-  std::optional<Index> threads;
-  std::string target;
+  MachineOptions machine;
   bool reference = false, compare = false, json = false;
 
   /// The outputs that were asked for, ready to be checked.
@@ -27,8 +26,6 @@ struct ComputeOptions {
 };
 
 void add_compute_options(CLI::App& app, ComputeOptions& options);
-/// Sets threads and target for the process.
-void set_machine(const ComputeOptions& options);
 
 /// Results with their batch axis. Empty tensors were not asked for.
 struct Results {

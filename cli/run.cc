@@ -169,7 +169,7 @@ void run(const RunOptions& options) {
   if (options.memory) files.add_input("memory", *options.memory);
   if (options.checkpoint) files.add_input("checkpoint", *options.checkpoint);
   files.check();
-  set_machine(options.compute);
+  options.compute.machine.apply();
 
   Report report;
   report.set("command", "run");

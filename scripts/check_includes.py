@@ -15,7 +15,7 @@ ALLOWED = {
     "src/observe": ["src/base", "src/io", "src/kernels", "src/attention", "src/layer"],
     "src/checkpoint": ["src/base", "src/io", "src/layer"],
     "src/capi": ["src/base"],
-    "cli": [], "lab": [], "python": [], "examples": [], "bench": [],
+    "cli": [], "lab": [], "python": [], "examples": [],
     "fuzz": ["src/base", "src/io", "src/checkpoint"],
     "tests": ["src/base", "src/io", "src/kernels", "src/attention", "src/layer", "src/observe", "src/checkpoint", "src/capi",
               "fuzz"],

@@ -1,7 +1,8 @@
 // Scaled dot-product attention over many heads, exact, without a stored score matrix.
 //
-//     output[b, h, i] = sum_j p[b, h, i, j] value[b, h / group, j]          (Vaswani et al. 2017, §3.2.1; group = heads per kv head)
-//     p[b, h, i, .]   = softmax over the visible keys j of  scale * <query[b, h, i], key[b, h / group, j]>  (+ softcap, bias, ALiBi)
+//     output[b, h, i] = sum_j p[b, h, i, j] value[b, h / group, j]          (Vaswani et al. 2017, §3.2.1; group = heads per kv
+//     head) p[b, h, i, .]   = softmax over the visible keys j of  scale * <query[b, h, i], key[b, h / group, j]>  (+ softcap,
+//     bias, ALiBi)
 #pragma once
 
 #include <optional>
@@ -81,9 +82,9 @@ MULTIHEAD_API void reference_attention(const ConstTensorView& query, const Const
                                        const std::optional<TensorView>& probabilities = std::nullopt);
 
 /// Joins results over disjoint sets of keys: for every row, with L = log(sum_p exp(lse_p)),
-/// output = sum_p exp(lse_p - L) output_p and lse = L. A part with lse -inf (no key seen) is neutral, whatever its output holds;
-/// all of them -inf, or no parts at all, give output 0, lse -inf. Compute parts without sinks and add the sink once, by giving
-/// `sinks` here ([num_heads], or empty).
+/// output = sum_p exp(lse_p - L) output_p and lse = L. A part with lse -inf (no key seen) is neutral, whatever its output
+/// holds; all of them -inf, or no parts at all, give output 0, lse -inf. Compute parts without sinks and add the sink once, by
+/// giving `sinks` here ([num_heads], or empty).
 ///
 /// outputs [batch, num_heads, query_len, value_dim] each (f32, f16 or bf16), lses [batch, num_heads, query_len] f32 each, in
 /// the order in which they are merged. `lse` is optional.
@@ -93,17 +94,17 @@ MULTIHEAD_API void merge(const std::vector<ConstTensorView>& outputs, const std:
 
 /// What `attention` would do for these arguments: which kernel, on which target, cut how, and why.
 struct AttentionPlan {
-  std::string target;        ///< instruction set, e.g. "AVX2"
-  std::string kernel;        ///< "panels" (queries in lanes) or "decode" (few queries, long cache)
-  std::string reason;        ///< one sentence
-  Index panel_lanes = 0;     ///< (query, head) pairs that one register tile works on
-  Index block_lanes = 0;     ///< pairs of one work item
-  Index key_block = 0;       ///< keys walked between two softmax updates
-  Index key_chunk = 0;       ///< keys after which partial results are merged
-  Index work_items = 0;      ///< independent pieces
-  int threads = 0;           ///< threads that will share them
-  bool copies_keys = false;  ///< K/V blocks are converted or gathered to contiguous scratch
-  Index workspace_bytes = 0; ///< per thread
+  std::string target;         ///< instruction set, e.g. "AVX2"
+  std::string kernel;         ///< "panels" (queries in lanes) or "decode" (few queries, long cache)
+  std::string reason;         ///< one sentence
+  Index panel_lanes = 0;      ///< (query, head) pairs that one register tile works on
+  Index block_lanes = 0;      ///< pairs of one work item
+  Index key_block = 0;        ///< keys walked between two softmax updates
+  Index key_chunk = 0;        ///< keys after which partial results are merged
+  Index work_items = 0;       ///< independent pieces
+  int threads = 0;            ///< threads that will share them
+  bool copies_keys = false;   ///< K/V blocks are converted or gathered to contiguous scratch
+  Index workspace_bytes = 0;  ///< per thread
 };
 MULTIHEAD_API AttentionPlan plan(const ConstTensorView& query, const ConstTensorView& key, const ConstTensorView& value,
                                  const AttentionOptions& options = {});

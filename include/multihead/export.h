@@ -1,4 +1,5 @@
-// Visibility of the public symbols; everything else is hidden.
+// Visibility of the public symbols, and of the few functions under src/ that the layer's shared library takes from the op's;
+// everything else is hidden.
 #pragma once
 
 #if defined(_WIN32)

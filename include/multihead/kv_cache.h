@@ -15,16 +15,16 @@ struct KvCacheConfig {
   Index sequences = 1;
   Index num_kv_heads = 1;
   Index head_dim = 0;
-  Index value_dim = 0;         ///< 0 = head_dim
-  DType dtype = DType::kF32;   ///< storage: f32, f16 or bf16; queries may be of any of the three
-  Index capacity = 0;          ///< positions a sequence can hold
+  Index value_dim = 0;        ///< 0 = head_dim
+  DType dtype = DType::kF32;  ///< storage: f32, f16 or bf16; queries may be of any of the three
+  Index capacity = 0;         ///< positions a sequence can hold
   /// Sliding: only the last `capacity` positions are kept and seen, whatever has been appended; positions stay absolute.
   bool sliding = false;
 };
 
-/// A cache of many sequences of different lengths. Absolute positions start at 0 for each; keys are stored as given (rotate them
-/// before). Memory: sequences * num_kv_heads * capacity * (head_dim + value_dim) elements, allocated at construction (a sliding
-/// cache rounds the capacity up to whole key blocks and adds room for max_append()).
+/// A cache of many sequences of different lengths. Absolute positions start at 0 for each; keys are stored as given (rotate
+/// them before). Memory: sequences * num_kv_heads * capacity * (head_dim + value_dim) elements, allocated at construction (a
+/// sliding cache rounds the capacity up to whole key blocks and adds room for max_append()).
 ///
 /// A prompt in one call, in chunks or token by token gives the same bits as one causal pass over all of it (for f32 storage;
 /// for 16-bit storage, as one over the rounded keys and values), as long as the queries have one dtype.
@@ -45,8 +45,9 @@ class MULTIHEAD_API KvCache {
   /// not overwrite what its own first query still sees.
   Index max_append() const;
 
-  /// Appends to every sequence: key [sequences, num_kv_heads, n, head_dim], value [sequences, num_kv_heads, n, value_dim], f32, f16
-  /// or bf16, any strides, converted to the storage type. Throws InvalidArgument, with nothing appended, when it does not fit.
+  /// Appends to every sequence: key [sequences, num_kv_heads, n, head_dim], value [sequences, num_kv_heads, n, value_dim], f32,
+  /// f16 or bf16, any strides, converted to the storage type. Throws InvalidArgument, with nothing appended, when it does not
+  /// fit.
   void append(const ConstTensorView& key, const ConstTensorView& value);
   /// Appends to one sequence: key [num_kv_heads, n, head_dim], value [num_kv_heads, n, value_dim].
   void append(Index sequence, const ConstTensorView& key, const ConstTensorView& value);
@@ -60,8 +61,8 @@ class MULTIHEAD_API KvCache {
   /// Causal attention of the last n positions of some sequences, after they were appended.
   /// query [count, num_heads, n, head_dim], output [count, num_heads, n, value_dim], lse [count, num_heads, n] f32;
   /// row b belongs to sequences[b], or to sequence b when `sequences` is empty. `options` may set scale, softcap, window, mask
-  /// (over absolute key positions), attention_bias, alibi_slopes, sinks, and causal (false: every kept key is seen); positions and
-  /// lengths are the cache's own.
+  /// (over absolute key positions), attention_bias, alibi_slopes, sinks, and causal (false: every kept key is seen); positions
+  /// and lengths are the cache's own.
   void attend(const ConstTensorView& query, const TensorView& output, const AttentionOptions& options = causal_options(),
               const std::optional<TensorView>& lse = std::nullopt, const std::vector<Index>& sequences = {}) const;
 

@@ -158,11 +158,11 @@ class MULTIHEAD_API MultiHeadAttention {
   /// Keys and values from different tensors, [batch, key_len, key_input_dim] and [batch, key_len, value_input_dim].
   Tensor forward(const ConstTensorView& input, const ConstTensorView& key_input, const ConstTensorView& value_input,
                  const ForwardOptions& options = {}, const ForwardObservation& seen = {}) const;
-  /// Self attention over what a cache holds and what comes now: keys and values of `input`, [cache sequences, n, model_dim], are
-  /// appended (a prompt, a chunk, or one token), then its n positions attend. The cache knows positions and lengths, so
+  /// Self attention over what a cache holds and what comes now: keys and values of `input`, [cache sequences, n, model_dim],
+  /// are appended (a prompt, a chunk, or one token), then its n positions attend. The cache knows positions and lengths, so
   /// `options` may set only mask and attention_bias (over absolute key positions), and `seen` only lse. The cache's shape is
-  /// {sequences = batch, num_kv_heads, head_dim, value_dim}. A prompt in one call, in chunks or token by token gives the bits of
-  /// one pass (16-bit storage: of one over rounded keys and values). Throws InvalidArgument, with nothing appended, when it
+  /// {sequences = batch, num_kv_heads, head_dim, value_dim}. A prompt in one call, in chunks or token by token gives the bits
+  /// of one pass (16-bit storage: of one over rounded keys and values). Throws InvalidArgument, with nothing appended, when it
   /// does not fit; a layer with a relative bias needs sequences of one length.
   Tensor forward(const ConstTensorView& input, KvCache& cache, const ForwardOptions& options = {},
                  const ForwardObservation& seen = {}) const;

@@ -15,8 +15,8 @@ MULTIHEAD_API std::string version();
 /// Instruction sets that are compiled in and run on this CPU, best first. Names are Highway's: "AVX3", "AVX2", "NEON" …
 MULTIHEAD_API std::vector<std::string> targets();
 
-/// The one in use. The environment variable MULTIHEAD_TARGET chooses it at start; otherwise the best. Throws InvalidArgument, as
-/// does every call that computes, when that variable names a target that is not here.
+/// The one in use. The environment variable MULTIHEAD_TARGET chooses it at start; otherwise the best. Throws InvalidArgument,
+/// as does every call that computes, when that variable names a target that is not here.
 MULTIHEAD_API std::string active_target();
 
 /// Use this target from now on, in the whole process ("auto" = the best). Not while another thread computes.

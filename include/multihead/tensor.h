@@ -66,12 +66,12 @@ struct BasicTensorView {
       : data(memory), dtype(type), shape(dims), strides(steps) {}
   /// A dense view of typed memory, e.g. `TensorView(pointer, {batch, num_heads, length, head_dim})`.
   template <typename T>
-    requires(!std::is_void_v<T> && std::is_convertible_v<T*, Void*>)
-  BasicTensorView(T* memory, const Dims& dims) : BasicTensorView(memory, dtype_of<std::remove_const_t<T>>, dims) {}
+  requires(!std::is_void_v<T> && std::is_convertible_v<T*, Void*>) BasicTensorView(T* memory, const Dims& dims)
+      : BasicTensorView(memory, dtype_of<std::remove_const_t<T>>, dims) {}
   /// Writable views convert to read-only ones.
   template <typename Other>
-    requires(std::is_const_v<Void> && !std::is_const_v<Other>)
-  BasicTensorView(const BasicTensorView<Other>& other)  // NOLINT: implicit on purpose
+  requires(std::is_const_v<Void> && !std::is_const_v<Other>)
+      BasicTensorView(const BasicTensorView<Other>& other)  // NOLINT: implicit on purpose
       : BasicTensorView(other.data, other.dtype, other.shape, other.strides) {}
 
   int rank() const { return shape.rank(); }
@@ -143,9 +143,13 @@ class MULTIHEAD_API Tensor {
   Index size() const { return shape_.product(); }
   bool empty() const { return memory_ == nullptr; }
   template <typename T>
-  T* data() { return static_cast<T*>(memory_.get()); }
+  T* data() {
+    return static_cast<T*>(memory_.get());
+  }
   template <typename T>
-  const T* data() const { return static_cast<const T*>(memory_.get()); }
+  const T* data() const {
+    return static_cast<const T*>(memory_.get());
+  }
   /// The same memory under another shape of equal size. Throws InvalidArgument otherwise.
   Tensor reshaped(const Dims& shape) &&;
 

@@ -15,8 +15,8 @@ using kernels::Block;
 using kernels::kKeyChunk;
 using kernels::Partial;
 
-// Few queries over many keys: all threads work on the chunks of one block, in waves whose partial results fit a fixed budget, and
-// the partials are joined in ascending order.
+// Few queries over many keys: all threads work on the chunks of one block, in waves whose partial results fit a fixed budget,
+// and the partials are joined in ascending order.
 void run_split(const kernels::AttentionProblem& problem, const WorkCut& cut) {
   constexpr Index kPartialFloatsAThread = 128 * 1024;
   for (Index item = 0; item < cut.items(); ++item) {
@@ -25,7 +25,8 @@ void run_split(const kernels::AttentionProblem& problem, const WorkCut& cut) {
     const Index first = keys.begin / kKeyChunk;
     const Index chunks = keys.begin < keys.end ? (keys.end - 1) / kKeyChunk + 1 - first : 0;
     const auto floats = static_cast<Index>(kernels::partial_floats(problem, block.lane_end - block.lane_begin));
-    const Index wave = std::clamp<Index>(cut.threads * kPartialFloatsAThread / floats, cut.threads, std::max<Index>(chunks, cut.threads));
+    const Index wave =
+        std::clamp<Index>(cut.threads * kPartialFloatsAThread / floats, cut.threads, std::max<Index>(chunks, cut.threads));
     Tensor memory = Tensor::uninitialized(DType::kF32, {wave + 1, floats});
     const auto partial = [&](Index index) { return Partial{memory.data<float>() + index * floats}; };
     const Partial total = partial(wave);
@@ -46,16 +47,19 @@ void run_split(const kernels::AttentionProblem& problem, const WorkCut& cut) {
 
 void run_blocks(const kernels::AttentionProblem& problem, const WorkCut& cut) {
   parallel_for(cut.items(), cut.threads, [&](Index item, int) {
-    kernels::attend_block(problem, cut.block(problem, item), thread_scratch(kernels::workspace_floats(problem, cut.block_lanes)));
+    kernels::attend_block(problem, cut.block(problem, item),
+                          thread_scratch(kernels::workspace_floats(problem, cut.block_lanes)));
   });
 }
 
 }  // namespace
 
-void bind_outputs(const char* function, const TensorView& output, const std::optional<TensorView>& lse, ValidatedProblem& call) {
+void bind_outputs(const char* function, const TensorView& output, const std::optional<TensorView>& lse,
+                  ValidatedProblem& call) {
   kernels::AttentionProblem& problem = call.problem;
-  problem.output = validate_result(function, "output", output, {call.batch, problem.num_heads, call.query_len, problem.value_dim},
-                                   {DType::kF32, DType::kF16, DType::kBF16});
+  problem.output =
+      validate_result(function, "output", output, {call.batch, problem.num_heads, call.query_len, problem.value_dim},
+                      {DType::kF32, DType::kF16, DType::kBF16});
   if (lse) {
     const auto checked = validate_result(function, "lse", *lse, {call.batch, problem.num_heads, call.query_len}, {DType::kF32});
     problem.lse = {static_cast<float*>(checked.data), DType::kF32, checked.strides};

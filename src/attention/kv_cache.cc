@@ -23,9 +23,12 @@ Index round_up(Index value, Index step) { return (value + step - 1) / step * ste
 template <typename Call>
 void with_type(DType dtype, const Call& call) {
   switch (dtype) {
-    case DType::kF32: return call(float{});
-    case DType::kF16: return call(Float16{});
-    default: return call(BFloat16{});
+    case DType::kF32:
+      return call(float{});
+    case DType::kF16:
+      return call(Float16{});
+    default:
+      return call(BFloat16{});
   }
 }
 
@@ -36,9 +39,10 @@ void convert_row(const From* in, Index stride, Index count, To* out) {
 
 KvCacheConfig resolved(KvCacheConfig config) {
   if (config.value_dim == 0) config.value_dim = config.head_dim;
-  require(config.sequences >= 0 && config.num_kv_heads > 0 && config.head_dim > 0 && config.value_dim > 0 && config.capacity >= 0,
-          "KvCache: expected sequences and capacity of 0 or more, num_kv_heads, head_dim and value_dim of 1 or more; got ",
-          config.sequences, ", ", config.capacity, ", ", config.num_kv_heads, ", ", config.head_dim, " and ", config.value_dim);
+  require(
+      config.sequences >= 0 && config.num_kv_heads > 0 && config.head_dim > 0 && config.value_dim > 0 && config.capacity >= 0,
+      "KvCache: expected sequences and capacity of 0 or more, num_kv_heads, head_dim and value_dim of 1 or more; got ",
+      config.sequences, ", ", config.capacity, ", ", config.num_kv_heads, ", ", config.head_dim, " and ", config.value_dim);
   require(is_attention_dtype(config.dtype), "KvCache: expected storage of f32, f16 or bf16; got ", name_of(config.dtype));
   require(!config.sliding || config.capacity > 0, "KvCache: a sliding cache needs a capacity of 1 or more");
   return config;
@@ -55,10 +59,13 @@ struct KvCache::State {
   std::vector<Index> furthest;  // the greatest length so far: a ring has overwritten what lies `rows` before it
 
   Index length(Index sequence) const {
-    require(sequence >= 0 && sequence < config.sequences, "KvCache: expected a sequence of 0 … ", config.sequences - 1, "; got ", sequence);
+    require(sequence >= 0 && sequence < config.sequences, "KvCache: expected a sequence of 0 … ", config.sequences - 1,
+            "; got ", sequence);
     return lengths[static_cast<std::size_t>(sequence)];
   }
-  Index first_position(Index sequence) const { return config.sliding ? std::max<Index>(0, length(sequence) - config.capacity) : 0; }
+  Index first_position(Index sequence) const {
+    return config.sliding ? std::max<Index>(0, length(sequence) - config.capacity) : 0;
+  }
   Index kept_from(Index sequence) const {
     return config.sliding ? std::max<Index>(0, furthest[static_cast<std::size_t>(sequence)] - rows) : 0;
   }
@@ -66,19 +73,19 @@ struct KvCache::State {
 
   void require_room(Index sequence, Index count) const {
     if (config.sliding) {
-      require(count <= max_append(), "KvCache::append: expected at most ", max_append(), " positions at once in a sliding cache; got ",
-              count, "; append them in pieces, attending after each");
+      require(count <= max_append(), "KvCache::append: expected at most ", max_append(),
+              " positions at once in a sliding cache; got ", count, "; append them in pieces, attending after each");
     } else {
-      require(count <= config.capacity - length(sequence), "KvCache::append: sequence ", sequence, " holds ", length(sequence), " of ",
-              config.capacity, " positions; got ", count, " more");
+      require(count <= config.capacity - length(sequence), "KvCache::append: sequence ", sequence, " holds ", length(sequence),
+              " of ", config.capacity, " positions; got ", count, " more");
     }
   }
 
   // A query after `length` positions must find all that it may see: what a ring has overwritten is gone.
   void require_window(Index sequence, Index length, const char* function) const {
     const Index oldest = std::max<Index>(0, length - config.capacity + 1);
-    require(!config.sliding || oldest >= kept_from(sequence), function, ": sequence ", sequence, " keeps positions ", kept_from(sequence),
-            " and later, not all that position ", length, " may see (", oldest, " and later)");
+    require(!config.sliding || oldest >= kept_from(sequence), function, ": sequence ", sequence, " keeps positions ",
+            kept_from(sequence), " and later, not all that position ", length, " may see (", oldest, " and later)");
   }
 
   // `source` is [num_kv_heads, count, dim], any type and strides.
@@ -122,8 +129,8 @@ struct KvCache::State {
   // Checks that key and value fit this cache; `leading` axes come before [num_kv_heads, n, dim].
   void require_rows(const ConstTensorView& key, const ConstTensorView& value, const Dims& leading) const {
     const int axis = leading.rank() + 1;
-    require(key.rank() == axis + 2 && value.rank() == axis + 2, "KvCache::append: expected key and value of rank ", axis + 2, "; got ",
-            key.shape, " and ", value.shape);
+    require(key.rank() == axis + 2 && value.rank() == axis + 2, "KvCache::append: expected key and value of rank ", axis + 2,
+            "; got ", key.shape, " and ", value.shape);
     Dims expected_key = key.shape, expected_value = key.shape;
     for (int i = 0; i < leading.rank(); ++i) expected_key[i] = expected_value[i] = leading[i];
     expected_key[axis - 1] = expected_value[axis - 1] = config.num_kv_heads;
@@ -171,7 +178,8 @@ void KvCache::append(const ConstTensorView& key, const ConstTensorView& value) {
 
 void KvCache::truncate(Index sequence, Index length) {
   const Index now = state_->length(sequence);
-  require(length >= 0 && length <= now, "KvCache::truncate: sequence ", sequence, " holds ", now, " positions; expected 0 … ", now, "; got ", length);
+  require(length >= 0 && length <= now, "KvCache::truncate: sequence ", sequence, " holds ", now, " positions; expected 0 … ",
+          now, "; got ", length);
   state_->require_window(sequence, length, "KvCache::truncate");
   state_->lengths[static_cast<std::size_t>(sequence)] = length;
 }
@@ -183,29 +191,36 @@ void KvCache::attend(const ConstTensorView& query, const TensorView& output, con
                      const std::optional<TensorView>& lse, const std::vector<Index>& sequences) const {
   constexpr const char* kFunction = "KvCache::attend";
   const KvCacheConfig& config = state_->config;
-  require(options.key_lengths.empty() && options.query_offsets.empty() && !options.top_left && !options.packed, kFunction,
-          ": positions and lengths are the cache's own; expected no key_lengths, query_offsets, top_left or packed in the options");
+  require(
+      options.key_lengths.empty() && options.query_offsets.empty() && !options.top_left && !options.packed, kFunction,
+      ": positions and lengths are the cache's own; expected no key_lengths, query_offsets, top_left or packed in the options");
   require(query.rank() == 4, kFunction, ": expected query of rank 4 [count, num_heads, n, head_dim]; got ", query.shape);
   std::vector<Index> chosen = sequences;
   for (Index s = 0; sequences.empty() && s < config.sequences; ++s) chosen.push_back(s);
-  require(query.shape[0] == static_cast<Index>(chosen.size()), kFunction, ": expected one query batch entry a sequence (", chosen.size(),
-          "); got query ", query.shape);
+  require(query.shape[0] == static_cast<Index>(chosen.size()), kFunction, ": expected one query batch entry a sequence (",
+          chosen.size(), "); got query ", query.shape);
   Index longest = 0;
   for (const Index s : chosen) {
-    require(query.shape[2] <= state_->length(s), kFunction, ": expected at most the ", state_->length(s), " positions of sequence ", s,
-            " as queries; got query ", query.shape);
+    require(query.shape[2] <= state_->length(s), kFunction, ": expected at most the ", state_->length(s),
+            " positions of sequence ", s, " as queries; got query ", query.shape);
     if (query.shape[2] > 0) state_->require_window(s, state_->length(s) - query.shape[2], kFunction);
     longest = std::max(longest, state_->length(s));
   }
   // Shapes are checked against a view of the right lengths; memory and positions are then the cache's.
   const Index count = query.shape[0];
-  const ConstTensorView key(state_->keys.data<void>(), query.dtype, {count, config.num_kv_heads, longest, config.head_dim}, {0, 0, 0, 0});
-  const ConstTensorView value(state_->values.data<void>(), query.dtype, {count, config.num_kv_heads, longest, config.value_dim}, {0, 0, 0, 0});
+  const ConstTensorView key(state_->keys.data<void>(), query.dtype, {count, config.num_kv_heads, longest, config.head_dim},
+                            {0, 0, 0, 0});
+  const ConstTensorView value(state_->values.data<void>(), query.dtype, {count, config.num_kv_heads, longest, config.value_dim},
+                              {0, 0, 0, 0});
   ValidatedProblem call = validate({kFunction, query, key, &value, options});
   kernels::AttentionProblem& problem = call.problem;
   const Index rows = state_->rows;
-  problem.key = {state_->keys.data<void>(), config.dtype, {config.num_kv_heads * rows * config.head_dim, rows * config.head_dim, config.head_dim, 1}};
-  problem.value = {state_->values.data<void>(), config.dtype, {config.num_kv_heads * rows * config.value_dim, rows * config.value_dim, config.value_dim, 1}};
+  problem.key = {state_->keys.data<void>(),
+                 config.dtype,
+                 {config.num_kv_heads * rows * config.head_dim, rows * config.head_dim, config.head_dim, 1}};
+  problem.value = {state_->values.data<void>(),
+                   config.dtype,
+                   {config.num_kv_heads * rows * config.value_dim, rows * config.value_dim, config.value_dim, 1}};
   if (config.sliding) problem.window_left = std::min(problem.window_left, config.capacity - 1);
   for (Index b = 0; b < count; ++b) {
     const Index s = chosen[static_cast<std::size_t>(b)];

@@ -49,7 +49,8 @@ double measure_read_gbytes(int threads) {
   parallel_for(threads, threads, [&](Index item, int) { std::fill_n(part(item), kFloats, 1.0f); });
   double best = 0;
   for (int run = 0; run < kRuns; ++run) {
-    const double seconds = seconds_of([&] { parallel_for(threads, threads, [&](Index item, int) { kernels::read_all(part(item), kFloats); }); });
+    const double seconds =
+        seconds_of([&] { parallel_for(threads, threads, [&](Index item, int) { kernels::read_all(part(item), kFloats); }); });
     best = std::max(best, static_cast<double>(threads) * kFloats * sizeof(float) / seconds / 1e9);
   }
   return best;

@@ -44,15 +44,21 @@ void weigh(const Parts& parts, Index batch, Index head, Index row, double sink, 
 
 void store(const kernels::Strided<void>& array, Index at, double value) {
   switch (array.dtype) {
-    case DType::kF32: static_cast<float*>(array.data)[at] = static_cast<float>(value); break;
-    case DType::kF16: static_cast<Float16*>(array.data)[at] = Float16(static_cast<float>(value)); break;
-    default: static_cast<BFloat16*>(array.data)[at] = BFloat16(static_cast<float>(value)); break;
+    case DType::kF32:
+      static_cast<float*>(array.data)[at] = static_cast<float>(value);
+      break;
+    case DType::kF16:
+      static_cast<Float16*>(array.data)[at] = Float16(static_cast<float>(value));
+      break;
+    default:
+      static_cast<BFloat16*>(array.data)[at] = BFloat16(static_cast<float>(value));
+      break;
   }
 }
 
 void require_sinks(const char* function, const std::vector<float>& sinks, Index heads) {
-  require(sinks.empty() || static_cast<Index>(sinks.size()) == heads, function, ": expected sinks [num_heads] = [", heads, "]; got ",
-          sinks.size(), " values");
+  require(sinks.empty() || static_cast<Index>(sinks.size()) == heads, function, ": expected sinks [num_heads] = [", heads,
+          "]; got ", sinks.size(), " values");
   for (const float sink : sinks) {
     require(sink < HUGE_VALF, function, ": sinks: expected finite numbers or -inf; got ", sink);
   }
@@ -63,8 +69,8 @@ void require_sinks(const char* function, const std::vector<float>& sinks, Index 
 void merge(const std::vector<ConstTensorView>& outputs, const std::vector<ConstTensorView>& lses, const TensorView& output,
            const std::optional<TensorView>& lse, const std::vector<float>& sinks) {
   constexpr const char* kFunction = "merge";
-  require(outputs.size() == lses.size(), kFunction, ": expected one lse for every output; got ", outputs.size(), " outputs and ",
-          lses.size(), " lses");
+  require(outputs.size() == lses.size(), kFunction, ": expected one lse for every output; got ", outputs.size(),
+          " outputs and ", lses.size(), " lses");
   require(output.rank() == 4, kFunction, ": expected output of rank 4 [batch, num_heads, query_len, value_dim]; got ",
           output.shape);
   const Dims& shape = output.shape;
@@ -75,7 +81,8 @@ void merge(const std::vector<ConstTensorView>& outputs, const std::vector<ConstT
   if (lse) lse_out = validate_result(kFunction, "lse", *lse, rows, {DType::kF32});
   Parts parts;
   for (std::size_t p = 0; p < outputs.size(); ++p) {
-    parts.outputs.push_back(validate_input(kFunction, concat("outputs[", p, "]").c_str(), outputs[p], shape, {DType::kF32, DType::kF16, DType::kBF16}));
+    parts.outputs.push_back(validate_input(kFunction, concat("outputs[", p, "]").c_str(), outputs[p], shape,
+                                           {DType::kF32, DType::kF16, DType::kBF16}));
     parts.lses.push_back(validate_input(kFunction, concat("lses[", p, "]").c_str(), lses[p], rows, {DType::kF32}));
   }
   const Index count = rows.product();
@@ -86,12 +93,14 @@ void merge(const std::vector<ConstTensorView>& outputs, const std::vector<ConstT
     Shares shares;
     for (Index flat = group * kRowsAtOnce; flat < std::min((group + 1) * kRowsAtOnce, count); ++flat) {
       const Index row = flat % shape[2], head = flat / shape[2] % shape[1], batch = flat / shape[2] / shape[1];
-      weigh(parts, batch, head, row, sinks.empty() ? kMinusInfinity : static_cast<double>(sinks[static_cast<std::size_t>(head)]), shares);
+      weigh(parts, batch, head, row,
+            sinks.empty() ? kMinusInfinity : static_cast<double>(sinks[static_cast<std::size_t>(head)]), shares);
       for (Index t = 0; t < shape[3]; ++t) {
         double total = 0;
         for (std::size_t n = 0; n < shares.present.size(); ++n) {
           const auto& part = parts.outputs[shares.present[n]];
-          total += shares.weights[n] * load_as_double(ConstTensorView(part.data, part.dtype, {}, {}), part.offset(batch, head, row, t));
+          total += shares.weights[n] *
+                   load_as_double(ConstTensorView(part.data, part.dtype, {}, {}), part.offset(batch, head, row, t));
         }
         store(out, out.offset(batch, head, row, t), total);
       }

@@ -15,13 +15,15 @@ using kernels::kKeyBlock;
 using kernels::kKeyChunk;
 using kernels::Sequence;
 
-// Below this many multiply-adds a second thread costs more than it brings: waking one takes 5 … 50 us, a core does 10^4 … 10^5 of
-// them a microsecond.
+// Below this many multiply-adds a second thread costs more than it brings: waking one takes 5 … 50 us, a core does 10^4 … 10^5
+// of them a microsecond.
 constexpr double kWorkPerThread = 2e5;
 
 Index ceil_div(Index a, Index b) { return (a + b - 1) / b; }
 
-Index lanes_of(const kernels::AttentionProblem& problem, const Sequence& sequence) { return sequence.query_len * problem.group; }
+Index lanes_of(const kernels::AttentionProblem& problem, const Sequence& sequence) {
+  return sequence.query_len * problem.group;
+}
 
 double multiply_adds(const kernels::AttentionProblem& problem) {
   double pairs = 0;
@@ -31,7 +33,8 @@ double multiply_adds(const kernels::AttentionProblem& problem) {
 
 Index count_items(const kernels::AttentionProblem& problem, Index block_lanes) {
   Index items = 0;
-  for (const Sequence& s : problem.sequences) items += problem.num_heads / problem.group * ceil_div(lanes_of(problem, s), block_lanes);
+  for (const Sequence& s : problem.sequences)
+    items += problem.num_heads / problem.group * ceil_div(lanes_of(problem, s), block_lanes);
   return items;
 }
 
@@ -74,7 +77,8 @@ WorkCut cut_work(const kernels::AttentionProblem& problem) {
   return cut;
 }
 
-AttentionPlan plan(const ConstTensorView& query, const ConstTensorView& key, const ConstTensorView& value, const AttentionOptions& options) {
+AttentionPlan plan(const ConstTensorView& query, const ConstTensorView& key, const ConstTensorView& value,
+                   const AttentionOptions& options) {
   const ValidatedProblem call = validate({"plan", query, key, &value, options});
   const kernels::AttentionProblem& problem = call.problem;
   const WorkCut cut = cut_work(problem);

@@ -14,7 +14,8 @@ using kernels::Block;
 // One block of at most 192 rows, in strips of keys that keep the buffer small.
 class BlockWriter {
  public:
-  BlockWriter(const kernels::AttentionProblem& problem, const kernels::Strided<const void>& lse, const kernels::Strided<void>& out)
+  BlockWriter(const kernels::AttentionProblem& problem, const kernels::Strided<const void>& lse,
+              const kernels::Strided<void>& out)
       : problem_(problem), lse_(lse), out_(out) {}
 
   void operator()(const Block& block) const {
@@ -52,9 +53,15 @@ class BlockWriter {
       const Index at = out_.offset(block.sequence->batch, head, query, block.sequence->key_begin + key);
       const float value = row[key - keys.begin];
       switch (out_.dtype) {
-        case DType::kF32: static_cast<float*>(out_.data)[at] = value; break;
-        case DType::kF16: static_cast<Float16*>(out_.data)[at] = Float16(value); break;
-        default: static_cast<BFloat16*>(out_.data)[at] = BFloat16(value); break;
+        case DType::kF32:
+          static_cast<float*>(out_.data)[at] = value;
+          break;
+        case DType::kF16:
+          static_cast<Float16*>(out_.data)[at] = Float16(value);
+          break;
+        default:
+          static_cast<BFloat16*>(out_.data)[at] = BFloat16(value);
+          break;
       }
     }
   }
@@ -72,8 +79,9 @@ void attention_probabilities(const ConstTensorView& query, const ConstTensorView
   const ValidatedProblem call = validate({kFunction, query, key, nullptr, options});
   const kernels::AttentionProblem& problem = call.problem;
   const auto lse_rows = validate_input(kFunction, "lse", lse, {call.batch, problem.num_heads, call.query_len}, {DType::kF32});
-  const auto out = validate_result(kFunction, "probabilities", probabilities, {call.batch, problem.num_heads, call.query_len, call.key_len},
-                                   {DType::kF32, DType::kF16, DType::kBF16});
+  const auto out =
+      validate_result(kFunction, "probabilities", probabilities, {call.batch, problem.num_heads, call.query_len, call.key_len},
+                      {DType::kF32, DType::kF16, DType::kBF16});
   clear(probabilities);  // keys beyond a length and pairs of different sequences
   if (probabilities.size() == 0) return;
   const WorkCut cut = cut_work(problem);

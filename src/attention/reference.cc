@@ -16,10 +16,11 @@ void reference_attention(const ConstTensorView& query, const ConstTensorView& ke
   kernels::ReferenceOutputs outputs;
   outputs.output = validate_result(kFunction, "output", output, {call.batch, heads, call.query_len, problem.value_dim},
                                    {DType::kF32, DType::kF16, DType::kBF16, DType::kF64});
-  if (lse) outputs.lse = validate_result(kFunction, "lse", *lse, {call.batch, heads, call.query_len}, {DType::kF32, DType::kF64});
+  if (lse)
+    outputs.lse = validate_result(kFunction, "lse", *lse, {call.batch, heads, call.query_len}, {DType::kF32, DType::kF64});
   if (probabilities) {
-    outputs.probabilities = validate_result(kFunction, "probabilities", *probabilities, {call.batch, heads, call.query_len, call.key_len},
-                                            {DType::kF32, DType::kF64});
+    outputs.probabilities = validate_result(kFunction, "probabilities", *probabilities,
+                                            {call.batch, heads, call.query_len, call.key_len}, {DType::kF32, DType::kF64});
     clear(*probabilities);  // pairs outside every sequence
   }
   kernels::reference_attention(problem, outputs);

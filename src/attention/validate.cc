@@ -32,15 +32,15 @@ struct Names {
 
 // Every element's offset must fit: |stride| * (extent - 1), summed.
 void require_addressable(const char* function, const char* name, const ConstTensorView& view) {
-  require(view.strides.rank() == view.rank(), function, ": ", name, " has shape ", view.shape, " but strides ",
-          view.strides, "; expected one stride an axis");
+  require(view.strides.rank() == view.rank(), function, ": ", name, " has shape ", view.shape, " but strides ", view.strides,
+          "; expected one stride an axis");
   for (const Index extent : view.shape) {
     require(extent >= 0, function, ": expected ", name, " without negative extents; got ", view.shape);
   }
   if (view.size() == 0) return;
   require(view.data != nullptr, function, ": ", name, " of shape ", view.shape, " has a null data pointer");
-  require(reinterpret_cast<std::uintptr_t>(view.data) % size_of(view.dtype) == 0, function, ": expected ", name, " at a multiple of ",
-          size_of(view.dtype), " bytes, the size of ", name_of(view.dtype), "; got ", view.data);
+  require(reinterpret_cast<std::uintptr_t>(view.data) % size_of(view.dtype) == 0, function, ": expected ", name,
+          " at a multiple of ", size_of(view.dtype), " bytes, the size of ", name_of(view.dtype), "; got ", view.data);
   Index reach = static_cast<Index>(size_of(view.dtype));
   for (int axis = 0; axis < view.rank(); ++axis) {
     Index span = 0;
@@ -63,9 +63,10 @@ Strided<Void> strided(const BasicTensorView<Void>& view) {
 Strided<const void> broadcast(const char* function, const char* name, const ConstTensorView& view, const Dims& full) {
   const int rank = view.rank();
   if (rank == 3) {
-    throw InvalidArgument(concat(function, ": ", name, " of shape ", view.shape,
-                                 " has rank 3, which elsewhere means [heads, queries, keys], [batch, queries, keys] or "
-                                 "[batch * heads, queries, keys]; give rank 4 with explicit 1s, e.g. [1, heads, queries, keys]"));
+    throw InvalidArgument(
+        concat(function, ": ", name, " of shape ", view.shape,
+               " has rank 3, which elsewhere means [heads, queries, keys], [batch, queries, keys] or "
+               "[batch * heads, queries, keys]; give rank 4 with explicit 1s, e.g. [1, heads, queries, keys]"));
   }
   require(rank == 1 || rank == 2 || rank == 4, function, ": ", name,
           ": expected rank 1 [keys], 2 [queries, keys] or 4 [batch, heads, queries, keys]; got ", view.shape);
@@ -74,8 +75,7 @@ Strided<const void> broadcast(const char* function, const char* name, const Cons
   for (int axis = 0; axis < rank; ++axis) {
     const int at = 4 - rank + axis;
     require(view.shape[axis] == full[at] || view.shape[axis] == 1, function, ": ", name,
-            ": expected a shape that broadcasts to [batch, heads, queries, keys] = ", full, "; got ",
-            view.shape);
+            ": expected a shape that broadcasts to [batch, heads, queries, keys] = ", full, "; got ", view.shape);
     result.strides[static_cast<std::size_t>(at)] = view.shape[axis] == 1 ? 0 : view.strides[axis];
   }
   return result;
@@ -84,17 +84,19 @@ Strided<const void> broadcast(const char* function, const char* name, const Cons
 void require_shapes(const AttentionArguments& call) {
   const char* function = call.function;
   const ConstTensorView &query = call.query, &key = call.key;
-  require(query.rank() == 4, function, ": expected query of rank 4 [batch, num_heads, query_len, head_dim]; got ",
-          query.shape);
+  require(query.rank() == 4, function, ": expected query of rank 4 [batch, num_heads, query_len, head_dim]; got ", query.shape);
   require(key.rank() == 4, function, ": expected key of rank 4 [batch, num_kv_heads, key_len, head_dim]; got ", key.shape);
   require(is_attention_dtype(query.dtype), function, ": expected query of f32, f16 or bf16; got ", name_of(query.dtype));
   require(key.dtype == query.dtype, function, ": expected key of the query's dtype ", name_of(query.dtype), "; got ",
           name_of(key.dtype));
-  require(key.shape[0] == query.shape[0], function, ": expected one batch size; got query ", query.shape, " and key ", key.shape);
-  require(key.shape[3] == query.shape[3], function, ": expected one head_dim (last axis); got query ", query.shape, " and key ", key.shape);
+  require(key.shape[0] == query.shape[0], function, ": expected one batch size; got query ", query.shape, " and key ",
+          key.shape);
+  require(key.shape[3] == query.shape[3], function, ": expected one head_dim (last axis); got query ", query.shape, " and key ",
+          key.shape);
   const Index heads = query.shape[1], kv_heads = key.shape[1];
   require(kv_heads == heads || (kv_heads > 0 && heads % kv_heads == 0), function,
-          ": expected num_heads to be a multiple of num_kv_heads; got ", heads, " and ", kv_heads, " (query ", query.shape, ", key ", key.shape, ")");
+          ": expected num_heads to be a multiple of num_kv_heads; got ", heads, " and ", kv_heads, " (query ", query.shape,
+          ", key ", key.shape, ")");
   require_addressable(function, "query", query);
   require_addressable(function, "key", key);
   if (call.value == nullptr) return;
@@ -105,16 +107,17 @@ void require_shapes(const AttentionArguments& call) {
           name_of(value.dtype));
   for (int axis = 0; axis < 3; ++axis) {
     require(value.shape[axis] == key.shape[axis], function,
-            ": expected key and value to agree in batch, num_kv_heads and key_len; got key ", key.shape, " and value ", value.shape);
+            ": expected key and value to agree in batch, num_kv_heads and key_len; got key ", key.shape, " and value ",
+            value.shape);
   }
   require_addressable(function, "value", value);
 }
 
 void require_starts(const char* function, const char* name, const std::vector<Index>& starts, Index total) {
   require(!starts.empty(), function, ": packed.", name, ": expected a list from 0 to ", total, "; got an empty one");
-  require(starts.front() == 0 && starts.back() == total && std::is_sorted(starts.begin(), starts.end()), function, ": packed.", name,
-          ": expected a list from 0 to ", total, " that never decreases; got ", starts.size(), " values from ", starts.front(), " to ",
-          starts.back());
+  require(starts.front() == 0 && starts.back() == total && std::is_sorted(starts.begin(), starts.end()), function, ": packed.",
+          name, ": expected a list from 0 to ", total, " that never decreases; got ", starts.size(), " values from ",
+          starts.front(), " to ", starts.back());
 }
 
 std::vector<Sequence> sequences_of(const AttentionArguments& call) {
@@ -125,17 +128,20 @@ std::vector<Sequence> sequences_of(const AttentionArguments& call) {
   if (options.packed) {
     const auto& [query_starts, key_starts] = *options.packed;
     require(batch == 1, function, ": packed sequences: expected tensors of batch 1; got query ", call.query.shape);
-    require(options.key_lengths.empty(), function, ": packed sequences and key_lengths exclude each other; key_starts says the same");
+    require(options.key_lengths.empty(), function,
+            ": packed sequences and key_lengths exclude each other; key_starts says the same");
     require_starts(function, "query_starts", query_starts, query_len);
     require_starts(function, "key_starts", key_starts, key_len);
     require(query_starts.size() == key_starts.size(), function, ": packed: expected as many query_starts as key_starts; got ",
             query_starts.size(), " and ", key_starts.size());
     for (std::size_t s = 0; s + 1 < query_starts.size(); ++s) {
-      sequences.push_back({0, 0, query_starts[s], query_starts[s + 1] - query_starts[s], key_starts[s], key_starts[s + 1] - key_starts[s], 0});
+      sequences.push_back(
+          {0, 0, query_starts[s], query_starts[s + 1] - query_starts[s], key_starts[s], key_starts[s + 1] - key_starts[s], 0});
     }
   } else {
     const auto lengths = static_cast<Index>(options.key_lengths.size());
-    require(lengths == 0 || lengths == batch, function, ": expected key_lengths [batch] = [", batch, "]; got ", lengths, " values");
+    require(lengths == 0 || lengths == batch, function, ": expected key_lengths [batch] = [", batch, "]; got ", lengths,
+            " values");
     for (Index b = 0; b < batch; ++b) {
       const Index length = lengths == 0 ? key_len : options.key_lengths[static_cast<std::size_t>(b)];
       require(length >= 0 && length <= key_len, function, ": key_lengths[", b, "]: expected 0 … ", key_len, "; got ", length);
@@ -143,9 +149,10 @@ std::vector<Sequence> sequences_of(const AttentionArguments& call) {
     }
   }
   const std::size_t offsets = options.query_offsets.size();
-  require(offsets == 0 || !options.top_left, function, ": top_left sets the query offset to 0; query_offsets was given as well");
-  require(offsets <= 1 || offsets == sequences.size(), function, ": expected one query offset, or one per batch entry or sequence (",
-          sequences.size(), "); got ", offsets);
+  require(offsets == 0 || !options.top_left, function,
+          ": top_left sets the query offset to 0; query_offsets was given as well");
+  require(offsets <= 1 || offsets == sequences.size(), function,
+          ": expected one query offset, or one per batch entry or sequence (", sequences.size(), "); got ", offsets);
   for (std::size_t s = 0; s < sequences.size(); ++s) {
     Sequence& sequence = sequences[s];
     if (options.top_left) continue;
@@ -159,22 +166,24 @@ std::vector<Sequence> sequences_of(const AttentionArguments& call) {
 void apply_window(const AttentionArguments& call, kernels::AttentionProblem& problem) {
   if (!call.options.window) return;
   const auto side = [&](const std::optional<Index>& distance, const char* name) {
-    require(!distance || *distance >= 0, call.function, ": window.", name, ": expected a distance of 0 or more, or absent for unlimited; got ",
-            distance.value_or(0));
+    require(!distance || *distance >= 0, call.function, ": window.", name,
+            ": expected a distance of 0 or more, or absent for unlimited; got ", distance.value_or(0));
     return distance.value_or(kernels::kUnlimited);
   };
   problem.window_left = side(call.options.window->left, "left");
   problem.window_right = side(call.options.window->right, "right");
 }
 
-const float* per_head(const AttentionArguments& call, const char* name, const std::vector<float>& values, bool minus_infinity_is_legal) {
+const float* per_head(const AttentionArguments& call, const char* name, const std::vector<float>& values,
+                      bool minus_infinity_is_legal) {
   if (values.empty()) return nullptr;
   const Index heads = call.query.shape[1];
   require(static_cast<Index>(values.size()) == heads, call.function, ": expected ", name, " [num_heads] = [", heads, "]; got ",
           values.size(), " values");
   for (const float value : values) {
     const bool legal = std::isfinite(value) || (minus_infinity_is_legal && value == -HUGE_VALF);
-    require(legal, call.function, ": ", name, ": expected finite numbers", minus_infinity_is_legal ? " or -inf" : "", "; got ", value);
+    require(legal, call.function, ": ", name, ": expected finite numbers", minus_infinity_is_legal ? " or -inf" : "", "; got ",
+            value);
   }
   return values.data();
 }
@@ -217,7 +226,8 @@ ValidatedProblem validate(const AttentionArguments& call) {
   problem.group = problem.num_heads > 0 ? problem.num_heads / call.key.shape[1] : 1;
   problem.head_dim = call.query.shape[3];
   problem.value_dim = call.value != nullptr ? call.value->shape[3] : 0;
-  require(problem.head_dim > 0 || options.scale, call.function, ": head_dim is 0, so 1 / sqrt(head_dim) does not exist; give a scale");
+  require(problem.head_dim > 0 || options.scale, call.function,
+          ": head_dim is 0, so 1 / sqrt(head_dim) does not exist; give a scale");
   require(!options.scale || std::isfinite(*options.scale), call.function, ": scale: expected a finite number; got ",
           options.scale.value_or(0));
   problem.scale = options.scale ? static_cast<double>(*options.scale) : 1.0 / std::sqrt(static_cast<double>(problem.head_dim));
@@ -236,8 +246,8 @@ ValidatedProblem validate(const AttentionArguments& call) {
     problem.mask = broadcast(call.function, "mask", *options.mask, full);
   }
   if (options.attention_bias) {
-    require(is_attention_dtype(options.attention_bias->dtype), call.function, ": attention_bias: expected f32, f16 or bf16; got ",
-            name_of(options.attention_bias->dtype));
+    require(is_attention_dtype(options.attention_bias->dtype), call.function,
+            ": attention_bias: expected f32, f16 or bf16; got ", name_of(options.attention_bias->dtype));
     problem.bias = broadcast(call.function, "attention_bias", *options.attention_bias, full);
   }
   result.sequences = sequences_of(call);
@@ -248,8 +258,8 @@ ValidatedProblem validate(const AttentionArguments& call) {
 Strided<const void> validate_input(const char* function, const char* name, const ConstTensorView& view, const Dims& shape,
                                    std::initializer_list<DType> dtypes) {
   require(view.shape == shape, function, ": expected ", name, " of shape ", shape, "; got ", view.shape);
-  require(std::find(dtypes.begin(), dtypes.end(), view.dtype) != dtypes.end(), function, ": expected ", name, " of ", Names{dtypes},
-          "; got ", name_of(view.dtype));
+  require(std::find(dtypes.begin(), dtypes.end(), view.dtype) != dtypes.end(), function, ": expected ", name, " of ",
+          Names{dtypes}, "; got ", name_of(view.dtype));
   require_addressable(function, name, view);
   return strided(view);
 }
@@ -265,8 +275,8 @@ Strided<void> validate_result(const char* function, const char* name, const Tens
   std::sort(axes.begin(), axes.end());
   Index reach = 0;
   for (const auto& [stride, extent] : axes) {
-    require(view.size() == 0 || stride > reach, function, ": ", name, " of shape ", view.shape, " with strides ",
-            view.strides, " would write two elements to one place");
+    require(view.size() == 0 || stride > reach, function, ": ", name, " of shape ", view.shape, " with strides ", view.strides,
+            " would write two elements to one place");
     reach += stride * (extent - 1);
   }
   return strided(view);

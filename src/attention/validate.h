@@ -7,6 +7,7 @@
 
 #include "kernels/problem.h"
 #include "multihead/attention.h"
+#include "multihead/export.h"
 
 namespace multihead {
 
@@ -26,18 +27,18 @@ struct ValidatedProblem {
   Index batch = 0, query_len = 0, key_len = 0;
 };
 
-ValidatedProblem validate(const AttentionArguments& arguments);
+MULTIHEAD_API ValidatedProblem validate(const AttentionArguments& arguments);
 
 /// Checks a result's shape, element type and that no two of its elements share memory; returns it with four strides.
 /// `shape` has rank 3 (lse: column stride 0) or 4.
-kernels::Strided<void> validate_result(const char* function, const char* name, const TensorView& view, const Dims& shape,
-                                       std::initializer_list<DType> dtypes);
+MULTIHEAD_API kernels::Strided<void> validate_result(const char* function, const char* name, const TensorView& view,
+                                                     const Dims& shape, std::initializer_list<DType> dtypes);
 
 /// Sets every element of a checked result to zero.
 void clear(const TensorView& view);
 
 /// The same for an input of a known shape.
-kernels::Strided<const void> validate_input(const char* function, const char* name, const ConstTensorView& view, const Dims& shape,
-                                            std::initializer_list<DType> dtypes);
+MULTIHEAD_API kernels::Strided<const void> validate_input(const char* function, const char* name, const ConstTensorView& view,
+                                                          const Dims& shape, std::initializer_list<DType> dtypes);
 
 }  // namespace multihead

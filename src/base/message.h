@@ -21,7 +21,8 @@ std::string concat(const Parts&... parts) {
   return text.str();
 }
 
-/// Throws InvalidArgument with the parts as text unless `condition` holds. The text names the function, what was expected, what came.
+/// Throws InvalidArgument with the parts as text unless `condition` holds. The text names the function, what was expected, what
+/// came.
 template <typename... Parts>
 void require(bool condition, const Parts&... parts) {
   if (!condition) throw InvalidArgument(concat(parts...));

@@ -11,9 +11,7 @@
 
 namespace multihead {
 
-int threads_for(Index items) {
-  return static_cast<int>(std::clamp<Index>(items, 1, num_threads()));
-}
+int threads_for(Index items) { return static_cast<int>(std::clamp<Index>(items, 1, num_threads())); }
 
 void parallel_for(Index items, int threads, const std::function<void(Index, int)>& work) {
   if (threads <= 1 || items <= 1) {

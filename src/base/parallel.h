@@ -3,17 +3,18 @@
 
 #include <functional>
 
+#include "multihead/export.h"
 #include "multihead/tensor.h"
 
 namespace multihead {
 
 /// Threads that `items` pieces of work may use now: num_threads(), never more than items, 1 inside another parallel region's
 /// nested level.
-int threads_for(Index items);
+MULTIHEAD_API int threads_for(Index items);
 
 /// Calls work(item, thread) for every item in [0, items), each once, on up to `threads` threads, handed out in ascending order.
 /// thread is in [0, threads): the key to per-thread scratch, valid inside nested regions too. The first exception is rethrown
 /// after all threads have stopped.
-void parallel_for(Index items, int threads, const std::function<void(Index item, int thread)>& work);
+MULTIHEAD_API void parallel_for(Index items, int threads, const std::function<void(Index item, int thread)>& work);
 
 }  // namespace multihead

@@ -3,9 +3,11 @@
 
 #include <cstddef>
 
+#include "multihead/export.h"
+
 namespace multihead {
 
 /// At least `count` floats, aligned to 64 bytes, valid until this thread asks again. Contents are whatever was there.
-float* thread_scratch(std::size_t count);
+MULTIHEAD_API float* thread_scratch(std::size_t count);
 
 }  // namespace multihead

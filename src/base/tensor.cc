@@ -148,26 +148,51 @@ Tensor Tensor::converted(const ConstTensorView& view, DType dtype) {
   if (view.dtype == dtype) return copy_of(view);
   Tensor result = uninitialized(dtype, view.shape);
   switch (dtype) {
-    case DType::kBool: convert_into(view, result.data<bool>()); break;
-    case DType::kU8: convert_into(view, result.data<std::uint8_t>()); break;
-    case DType::kI8: convert_into(view, result.data<std::int8_t>()); break;
-    case DType::kU16: convert_into(view, result.data<std::uint16_t>()); break;
-    case DType::kI16: convert_into(view, result.data<std::int16_t>()); break;
-    case DType::kU32: convert_into(view, result.data<std::uint32_t>()); break;
-    case DType::kI32: convert_into(view, result.data<std::int32_t>()); break;
-    case DType::kU64: convert_into(view, result.data<std::uint64_t>()); break;
-    case DType::kI64: convert_into(view, result.data<std::int64_t>()); break;
-    case DType::kF16: convert_into(view, result.data<Float16>()); break;
-    case DType::kBF16: convert_into(view, result.data<BFloat16>()); break;
-    case DType::kF32: convert_into(view, result.data<float>()); break;
-    case DType::kF64: convert_into(view, result.data<double>()); break;
+    case DType::kBool:
+      convert_into(view, result.data<bool>());
+      break;
+    case DType::kU8:
+      convert_into(view, result.data<std::uint8_t>());
+      break;
+    case DType::kI8:
+      convert_into(view, result.data<std::int8_t>());
+      break;
+    case DType::kU16:
+      convert_into(view, result.data<std::uint16_t>());
+      break;
+    case DType::kI16:
+      convert_into(view, result.data<std::int16_t>());
+      break;
+    case DType::kU32:
+      convert_into(view, result.data<std::uint32_t>());
+      break;
+    case DType::kI32:
+      convert_into(view, result.data<std::int32_t>());
+      break;
+    case DType::kU64:
+      convert_into(view, result.data<std::uint64_t>());
+      break;
+    case DType::kI64:
+      convert_into(view, result.data<std::int64_t>());
+      break;
+    case DType::kF16:
+      convert_into(view, result.data<Float16>());
+      break;
+    case DType::kBF16:
+      convert_into(view, result.data<BFloat16>());
+      break;
+    case DType::kF32:
+      convert_into(view, result.data<float>());
+      break;
+    case DType::kF64:
+      convert_into(view, result.data<double>());
+      break;
   }
   return result;
 }
 
 Tensor Tensor::reshaped(const Dims& shape) && {
-  require(shape.product() == size(), "Tensor::reshaped: expected ", size(), " elements as in ", shape_, "; got ",
-          shape);
+  require(shape.product() == size(), "Tensor::reshaped: expected ", size(), " elements as in ", shape_, "; got ", shape);
   Tensor result = std::move(*this);
   result.shape_ = shape;
   return result;
@@ -175,19 +200,32 @@ Tensor Tensor::reshaped(const Dims& shape) && {
 
 double load_as_double(const ConstTensorView& view, Index offset) {
   switch (view.dtype) {
-    case DType::kBool: return view.as<std::uint8_t>()[offset] != 0 ? 1.0 : 0.0;
-    case DType::kU8: return view.as<std::uint8_t>()[offset];
-    case DType::kI8: return view.as<std::int8_t>()[offset];
-    case DType::kU16: return view.as<std::uint16_t>()[offset];
-    case DType::kI16: return view.as<std::int16_t>()[offset];
-    case DType::kU32: return view.as<std::uint32_t>()[offset];
-    case DType::kI32: return view.as<std::int32_t>()[offset];
-    case DType::kU64: return static_cast<double>(view.as<std::uint64_t>()[offset]);
-    case DType::kI64: return static_cast<double>(view.as<std::int64_t>()[offset]);
-    case DType::kF16: return static_cast<float>(view.as<Float16>()[offset]);
-    case DType::kBF16: return static_cast<float>(view.as<BFloat16>()[offset]);
-    case DType::kF32: return view.as<float>()[offset];
-    case DType::kF64: return view.as<double>()[offset];
+    case DType::kBool:
+      return view.as<std::uint8_t>()[offset] != 0 ? 1.0 : 0.0;
+    case DType::kU8:
+      return view.as<std::uint8_t>()[offset];
+    case DType::kI8:
+      return view.as<std::int8_t>()[offset];
+    case DType::kU16:
+      return view.as<std::uint16_t>()[offset];
+    case DType::kI16:
+      return view.as<std::int16_t>()[offset];
+    case DType::kU32:
+      return view.as<std::uint32_t>()[offset];
+    case DType::kI32:
+      return view.as<std::int32_t>()[offset];
+    case DType::kU64:
+      return static_cast<double>(view.as<std::uint64_t>()[offset]);
+    case DType::kI64:
+      return static_cast<double>(view.as<std::int64_t>()[offset]);
+    case DType::kF16:
+      return static_cast<float>(view.as<Float16>()[offset]);
+    case DType::kBF16:
+      return static_cast<float>(view.as<BFloat16>()[offset]);
+    case DType::kF32:
+      return view.as<float>()[offset];
+    case DType::kF64:
+      return view.as<double>()[offset];
   }
   return 0;
 }

@@ -75,7 +75,8 @@ void AttendChunk(const AttentionProblem& problem, const Block& block, Index chun
   walk(c, block_keys(problem, block), chunk);
 }
 
-void JoinChunks(const AttentionProblem& problem, const Block& block, Partial total, bool first, const std::vector<Partial>& partials) {
+void JoinChunks(const AttentionProblem& problem, const Block& block, Partial total, bool first,
+                const std::vector<Partial>& partials) {
   BlockContext c = make_context(problem, block, nullptr);
   float* at = total.data;
   c.total = carve_state(at, c.padded, problem.value_dim);
@@ -163,7 +164,8 @@ void attend_chunk(const AttentionProblem& problem, const Block& block, Index chu
   HWY_DYNAMIC_DISPATCH(AttendChunk)(problem, block, chunk, partial, workspace);
 }
 
-void join_chunks(const AttentionProblem& problem, const Block& block, Partial total, bool first, const std::vector<Partial>& partials) {
+void join_chunks(const AttentionProblem& problem, const Block& block, Partial total, bool first,
+                 const std::vector<Partial>& partials) {
   HWY_DYNAMIC_DISPATCH(JoinChunks)(problem, block, total, first, partials);
 }
 

@@ -2,9 +2,9 @@
 //
 // For every panel of up to kPanelLanes lanes and every block of kKeyBlock keys (Milakov & Gimelshein 2018; Dao 2023, §3.1):
 //
-//     S = K Q^T                              scores, already in units of log2: scale * log2(e) is folded into Q when it is packed
-//     m' = max(m, max_key S)                 alpha = 2^(m - m')
-//     P = 2^(S - m'),  l = l alpha + sum_key P,  O = O alpha + V^T P
+//     S = K Q^T                              scores, already in units of log2: scale * log2(e) is folded into Q when it is
+//     packed m' = max(m, max_key S)                 alpha = 2^(m - m') P = 2^(S - m'),  l = l alpha + sum_key P,  O = O alpha +
+//     V^T P
 //
 // and at the end O / l. m starts at -inf: 2^(-inf - m') is 0, which is right for an empty O. A lane that has seen no key keeps
 // m = -inf; 0 stands in for it where it would be subtracted.
@@ -106,8 +106,8 @@ HWY_INLINE Lane lane_at(const BlockContext& c, Index lane) {
           c.block.sequence->query_offset + query};
 }
 
-// One lane's query as f32, scale folded in, to `row`: with a scale rounded to f32 all scores would be off by the same factor, which
-// softmax turns into an error that rounding each product does not make.
+// One lane's query as f32, scale folded in, to `row`: with a scale rounded to f32 all scores would be off by the same factor,
+// which softmax turns into an error that rounding each product does not make.
 HWY_INLINE void load_query(const BlockContext& c, Index index, float* row) {
   const AttentionProblem& problem = c.problem;
   const double factor = problem.softcap > 0 ? problem.scale / problem.softcap : problem.scale * kLog2E;
@@ -146,10 +146,11 @@ HWY_INLINE void reset(const BlockContext& c, const SoftmaxState& state) {
 struct TileKeys {
   Index block_begin;  // first key of the key block
   Index begin, end;
-  bool limited;       // some lane does not see all of them by causality or window
+  bool limited;  // some lane does not see all of them by causality or window
 };
 
-// Bias and mask of a tile as addends in log2 units, -inf where a pair is not visible. Read along the rows in which they are stored.
+// Bias and mask of a tile as addends in log2 units, -inf where a pair is not visible. Read along the rows in which they are
+// stored.
 HWY_INLINE void load_addends(const BlockContext& c, Index first, Index width, const TileKeys& tile) {
   const AttentionProblem& problem = c.problem;
   const Sequence& sequence = *c.block.sequence;
@@ -180,8 +181,8 @@ inline bool needs_adjustment(const AttentionProblem& problem) {
 }
 
 // softcap -> bias and ALiBi -> visibility, in place on the scores of one panel; new maxima; which lanes saw a key.
-HWY_NOINLINE void adjust_scores(const BlockContext& c, Index first, Index width, const TileKeys& tile, float* HWY_RESTRICT maxima,
-                                float* HWY_RESTRICT seen) {
+HWY_NOINLINE void adjust_scores(const BlockContext& c, Index first, Index width, const TileKeys& tile,
+                                float* HWY_RESTRICT maxima, float* HWY_RESTRICT seen) {
   const AttentionProblem& problem = c.problem;
   HWY_ALIGN float lowest[kPanelLanes], limit[kPanelLanes], slope[kPanelLanes], position[kPanelLanes];
   for (Index l = 0; l < width; ++l) {
@@ -222,11 +223,11 @@ HWY_NOINLINE void adjust_scores(const BlockContext& c, Index first, Index width,
   }
 }
 
-// From scores to weights, in place; sums; what the old output must be multiplied by. kSkip marks pairs that are not visible with
-// a weight of -0, for output_tile to step over.
+// From scores to weights, in place; sums; what the old output must be multiplied by. kSkip marks pairs that are not visible
+// with a weight of -0, for output_tile to step over.
 template <int kVectors, bool kSkip>
-HWY_NOINLINE void softmax_step(float* HWY_RESTRICT scores, Index count, const float* HWY_RESTRICT maxima, float* HWY_RESTRICT maximum,
-                               float* HWY_RESTRICT sum, float* HWY_RESTRICT alpha) {
+HWY_NOINLINE void softmax_step(float* HWY_RESTRICT scores, Index count, const float* HWY_RESTRICT maxima,
+                               float* HWY_RESTRICT maximum, float* HWY_RESTRICT sum, float* HWY_RESTRICT alpha) {
   Vec base[kVectors], total[kVectors];
   HWY_UNROLL(8)
   for (int v = 0; v < kVectors; ++v) {
@@ -263,8 +264,8 @@ HWY_INLINE TileKeys tile_keys(const BlockContext& c, Index first, Index width, I
   return tile;
 }
 
-// Calls work(vectors as a constant, first vector, begin, end) for stretches of the tile's keys and the vectors of the panel that
-// look at any of them: along a causal diagonal the first vectors have seen all they may before the last have begun.
+// Calls work(vectors as a constant, first vector, begin, end) for stretches of the tile's keys and the vectors of the panel
+// that look at any of them: along a causal diagonal the first vectors have seen all they may before the last have begun.
 template <int kPanel, typename Work>
 HWY_INLINE void for_each_stretch(const BlockContext& c, Index first, const TileKeys& tile, const Work& work) {
   if (!tile.limited || kPanel == 1) {
@@ -301,8 +302,9 @@ HWY_INLINE void panel_scores(const BlockContext& c, Index first, const TileKeys&
   std::fill_n(maxima, kWidth, kMinusInfinity);
   for_each_stretch<kVectors>(c, first, tile, [&](auto vectors, Index from, Index begin, Index end) HWY_ATTR {
     const Index skip = begin - tile.begin;
-    score_keys<vectors(), kVectors>({keys.row(skip), keys.stride}, end - begin, c.packed_query + first * problem.head_dim + from * kN,
-                                    problem.head_dim, c.scores + skip * kWidth + from * kN, maxima + from * kN);
+    score_keys<vectors(), kVectors>({keys.row(skip), keys.stride}, end - begin,
+                                    c.packed_query + first * problem.head_dim + from * kN, problem.head_dim,
+                                    c.scores + skip * kWidth + from * kN, maxima + from * kN);
   });
   if (adjust) {
     adjust_scores(c, first, kWidth, tile, maxima, seen);
@@ -350,7 +352,8 @@ HWY_INLINE void attend_panel(const BlockContext& c, Index first, const KeyBlockR
 template <typename Work>
 HWY_INLINE void for_each_panel(const BlockContext& c, const Work& work) {
   for (Index first = 0; first < c.padded; first += kPanelLanes) {
-    with_constant<kMaxVectors>(std::min(kPanelLanes, c.padded - first) / kN, [&](auto vectors) HWY_ATTR { work(vectors, first); });
+    with_constant<kMaxVectors>(std::min(kPanelLanes, c.padded - first) / kN,
+                               [&](auto vectors) HWY_ATTR { work(vectors, first); });
   }
 }
 
@@ -382,7 +385,8 @@ HWY_INLINE void walk_panels(const BlockContext& c, KeyRange visible, Index chunk
   });
 }
 
-// total = total joined with part. A part that has seen nothing is neutral to the last bit: its factor is 0, the other's 2^0 = 1.
+// total = total joined with part. A part that has seen nothing is neutral to the last bit: its factor is 0, the other's 2^0
+// = 1.
 HWY_INLINE void join(const BlockContext& c, const SoftmaxState& total, const SoftmaxState& part) {
   for_each_panel(c, [&](auto vectors, Index first) HWY_ATTR {
     constexpr Index kWidth = vectors() * kN;
@@ -392,12 +396,14 @@ HWY_INLINE void join(const BlockContext& c, const SoftmaxState& total, const Sof
       const Vec base = hn::IfThenZeroElse(hn::Eq(maximum, hn::Set(kTag, kMinusInfinity)), maximum);
       const Vec of_total = exp2(hn::Sub(a, base)), of_part = exp2(hn::Sub(b, base));
       hn::Store(maximum, kTag, total.maximum + v);
-      hn::Store(hn::MulAdd(hn::Load(kTag, total.sum + v), of_total, hn::Mul(hn::Load(kTag, part.sum + v), of_part)), kTag, total.sum + v);
+      hn::Store(hn::MulAdd(hn::Load(kTag, total.sum + v), of_total, hn::Mul(hn::Load(kTag, part.sum + v), of_part)), kTag,
+                total.sum + v);
       hn::Store(hn::Max(hn::Load(kTag, total.seen + v), hn::Load(kTag, part.seen + v)), kTag, total.seen + v);
       const Index panel = first * c.problem.value_dim + (v - first);
       for (Index t = 0; t < c.problem.value_dim; ++t) {
         float* HWY_RESTRICT out = total.output + panel + t * kWidth;
-        hn::Store(hn::MulAdd(hn::Load(kTag, out), of_total, hn::Mul(hn::Load(kTag, part.output + panel + t * kWidth), of_part)), kTag, out);
+        hn::Store(hn::MulAdd(hn::Load(kTag, out), of_total, hn::Mul(hn::Load(kTag, part.output + panel + t * kWidth), of_part)),
+                  kTag, out);
       }
     }
   });
@@ -429,14 +435,16 @@ HWY_INLINE void finish(const BlockContext& c, const SoftmaxState& state) {
     // From [value_dim, panel width] to rows, in the room of the copied values, which are no longer needed.
     const float* panel = state.output + first * problem.value_dim;
     for (Index t = 0; t < problem.value_dim; t += 4) {
-      transpose_rows(panel + t * kWidth, kWidth, std::min<Index>(4, problem.value_dim - t), kWidth, c.values + t, problem.value_dim);
+      transpose_rows(panel + t * kWidth, kWidth, std::min<Index>(4, problem.value_dim - t), kWidth, c.values + t,
+                     problem.value_dim);
     }
     for (Index l = 0; l < std::min(kWidth, c.lanes - first); ++l) {
       const Lane lane = lane_at(c, first + l);
       store_row(c.values + l * problem.value_dim, problem.value_dim, factor[l], problem.output,
                 problem.output.offset(batch, lane.head, lane.row, 0));
       if (problem.lse.data != nullptr) {
-        const double lse = (static_cast<double>(state.maximum[first + l]) + std::log2(static_cast<double>(state.sum[first + l]))) / kLog2E;
+        const double lse =
+            (static_cast<double>(state.maximum[first + l]) + std::log2(static_cast<double>(state.sum[first + l]))) / kLog2E;
         problem.lse.data[problem.lse.offset(batch, lane.head, lane.row, 0)] = static_cast<float>(lse);
       }
     }

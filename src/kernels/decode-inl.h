@@ -1,5 +1,6 @@
-// One to four lanes over many keys, for one Highway target: what decoding a token asks for. Memory sets the pace here, so K and V
-// are read once for all lanes of a group, and the vector's lanes hold keys (for scores) and value dimensions (for the output).
+// One to four lanes over many keys, for one Highway target: what decoding a token asks for. Memory sets the pace here, so K and
+// V are read once for all lanes of a group, and the vector's lanes hold keys (for scores) and value dimensions (for the
+// output).
 //
 // The arithmetic is that of the panels to the last bit: every score the same chain of multiply-adds over head_dim, every output
 // the same chain over keys, the sum of weights added in the same order. Only what lies beside it in a register differs.
@@ -67,14 +68,17 @@ HWY_INLINE hn::Vec<D> load_blocks(D d, Rows rows, Index t) {
   }
 }
 
-// Elements t … t + 3 of kD rows as four vectors over rows: a 4 x 4 transposition in every 128-bit block. Row 4 b + r of the rows lies
-// in lane 4 b + r.
+// Elements t … t + 3 of kD rows as four vectors over rows: a 4 x 4 transposition in every 128-bit block. Row 4 b + r of the
+// rows lies in lane 4 b + r.
 HWY_INLINE void load_transposed(Rows rows, Index t, DecodeVec& x0, DecodeVec& x1, DecodeVec& x2, DecodeVec& x3) {
   const hn::RepartitionToWide<hn::RebindToUnsigned<DecodeTag>> pairs;
   const DecodeVec a = load_blocks(kDecodeTag, rows, t), b = load_blocks(kDecodeTag, {rows.row(1), rows.stride}, t);
-  const DecodeVec c = load_blocks(kDecodeTag, {rows.row(2), rows.stride}, t), d = load_blocks(kDecodeTag, {rows.row(3), rows.stride}, t);
-  const auto ab01 = hn::BitCast(pairs, hn::InterleaveLower(kDecodeTag, a, b)), ab23 = hn::BitCast(pairs, hn::InterleaveUpper(kDecodeTag, a, b));
-  const auto cd01 = hn::BitCast(pairs, hn::InterleaveLower(kDecodeTag, c, d)), cd23 = hn::BitCast(pairs, hn::InterleaveUpper(kDecodeTag, c, d));
+  const DecodeVec c = load_blocks(kDecodeTag, {rows.row(2), rows.stride}, t),
+                  d = load_blocks(kDecodeTag, {rows.row(3), rows.stride}, t);
+  const auto ab01 = hn::BitCast(pairs, hn::InterleaveLower(kDecodeTag, a, b)),
+             ab23 = hn::BitCast(pairs, hn::InterleaveUpper(kDecodeTag, a, b));
+  const auto cd01 = hn::BitCast(pairs, hn::InterleaveLower(kDecodeTag, c, d)),
+             cd23 = hn::BitCast(pairs, hn::InterleaveUpper(kDecodeTag, c, d));
   x0 = hn::BitCast(kDecodeTag, hn::InterleaveLower(pairs, ab01, cd01));
   x1 = hn::BitCast(kDecodeTag, hn::InterleaveUpper(pairs, ab01, cd01));
   x2 = hn::BitCast(kDecodeTag, hn::InterleaveLower(pairs, ab23, cd23));
@@ -128,12 +132,14 @@ HWY_INLINE void score_group(Rows keys, const float* HWY_RESTRICT query, Index he
 
 // The last keys, fewer than kD: one chain each, in the first lane of a vector, so that it is fused where the others are.
 template <int kQueries>
-HWY_INLINE void score_rest(Rows keys, Index count, const float* HWY_RESTRICT query, Index head_dim, float* HWY_RESTRICT scores) {
+HWY_INLINE void score_rest(Rows keys, Index count, const float* HWY_RESTRICT query, Index head_dim,
+                           float* HWY_RESTRICT scores) {
   const hn::CappedTag<float, 1> one;
   for (Index key = 0; key < count; ++key) {
     for (int q = 0; q < kQueries; ++q) {
       auto sum = hn::Zero(one);
-      for (Index t = 0; t < head_dim; ++t) sum = hn::MulAdd(hn::Set(one, keys.row(key)[t]), hn::Set(one, query[q * head_dim + t]), sum);
+      for (Index t = 0; t < head_dim; ++t)
+        sum = hn::MulAdd(hn::Set(one, keys.row(key)[t]), hn::Set(one, query[q * head_dim + t]), sum);
       scores[q * kKeyBlock + key] = hn::GetLane(sum);
     }
   }
@@ -152,7 +158,8 @@ HWY_INLINE float decode_softmax(float* HWY_RESTRICT scores, Index count, float* 
   const float base = now == kMinusInfinity ? 0.0f : now;
   const float alpha = hn::GetLane(exp2(kDecodeTag, hn::Set(kDecodeTag, *maximum - base)));
   // Past `count` lies room to whole vectors; what is computed there is not used.
-  for (Index j = 0; j < count; j += kD) hn::StoreU(exp2(kDecodeTag, hn::Sub(hn::LoadU(kDecodeTag, scores + j), hn::Set(kDecodeTag, base))), kDecodeTag, scores + j);
+  for (Index j = 0; j < count; j += kD)
+    hn::StoreU(exp2(kDecodeTag, hn::Sub(hn::LoadU(kDecodeTag, scores + j), hn::Set(kDecodeTag, base))), kDecodeTag, scores + j);
   float total = *sum * alpha;
   for (Index j = 0; j < count; ++j) total += scores[j];
   *maximum = now;
@@ -160,7 +167,8 @@ HWY_INLINE float decode_softmax(float* HWY_RESTRICT scores, Index count, float* 
   return alpha;
 }
 
-// output[q][t] = output * alpha + sum over keys of weight * value, for kVectors vectors of dimensions. weights: [kQueries, kKeyBlock].
+// output[q][t] = output * alpha + sum over keys of weight * value, for kVectors vectors of dimensions. weights: [kQueries,
+// kKeyBlock].
 template <int kQueries, int kVectors, typename T>
 HWY_INLINE void decode_values(const T* HWY_RESTRICT value, Index stride, Index count, const float* HWY_RESTRICT weights,
                               const float* alpha, float* HWY_RESTRICT output, Index output_stride, Ahead& ahead) {
@@ -193,8 +201,9 @@ HWY_INLINE void decode_values(const T* HWY_RESTRICT value, Index stride, Index c
 
 // The dimensions past the last whole vector.
 template <int kQueries, typename T>
-HWY_INLINE void decode_rest(const T* HWY_RESTRICT value, Index stride, Index dims, Index count, const float* HWY_RESTRICT weights,
-                            const float* alpha, float* HWY_RESTRICT output, Index output_stride) {
+HWY_INLINE void decode_rest(const T* HWY_RESTRICT value, Index stride, Index dims, Index count,
+                            const float* HWY_RESTRICT weights, const float* alpha, float* HWY_RESTRICT output,
+                            Index output_stride) {
   const hn::CappedTag<float, 1> one;
   for (Index t = 0; t < dims; ++t) {
     for (int q = 0; q < kQueries; ++q) {
@@ -211,7 +220,8 @@ HWY_INLINE void decode_rest(const T* HWY_RESTRICT value, Index stride, Index dim
 // Whether the block can go this way: few lanes that all see the same keys, and nothing done to the scores.
 HWY_INLINE bool is_decode(const BlockContext& c) {
   if (c.lanes > kDecodeLanes || needs_adjustment(c.problem)) return false;
-  return lane_at(c, 0).position == lane_at(c, c.lanes - 1).position || !tile_keys(c, 0, c.padded, 0, c.block.sequence->key_len).limited;
+  return lane_at(c, 0).position == lane_at(c, c.lanes - 1).position ||
+         !tile_keys(c, 0, c.padded, 0, c.block.sequence->key_len).limited;
 }
 
 // The lanes' queries as [lanes, head_dim], scaled as the panels' are.
@@ -232,9 +242,8 @@ HWY_INLINE void decode_scores(const BlockContext& c, Index begin, Index end, Ahe
   constexpr int kGroups = DecodeTile<kQueries>::kGroups;
   const AttentionProblem& problem = c.problem;
   const Index dim = problem.head_dim, first = key_offset(c, problem.key, begin);
-  const auto rows_at = [&](Index key, Index count) HWY_ATTR {
-    return rows_of(problem.key, first + key * problem.key.strides[2], count, dim, c.keys);
-  };
+  const auto rows_at = [&](Index key, Index count)
+                           HWY_ATTR { return rows_of(problem.key, first + key * problem.key.strides[2], count, dim, c.keys); };
   const Index count = end - begin;
   Index key = 0;
   for (; key + kGroups * kD <= count; key += kGroups * kD) {
@@ -248,7 +257,8 @@ HWY_INLINE void decode_scores(const BlockContext& c, Index begin, Index end, Ahe
 
 // c.state.output, [lanes, value_dim] until the chunk ends, with the values at `value` added.
 template <int kQueries, typename T>
-HWY_INLINE void decode_output(const BlockContext& c, const T* value, Index stride, Index count, const float* alpha, Ahead& ahead) {
+HWY_INLINE void decode_output(const BlockContext& c, const T* value, Index stride, Index count, const float* alpha,
+                              Ahead& ahead) {
   constexpr Index kStep = DecodeTile<kQueries>::kVectors * kD;
   const Index dim = c.problem.value_dim;
   float* output = c.state.output;

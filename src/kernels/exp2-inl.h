@@ -17,7 +17,8 @@ using Vec = hn::Vec<FloatTag>;
 inline constexpr FloatTag kTag;
 inline constexpr std::size_t kLanes = hn::MaxLanes(kTag);
 
-// max(low, x), except that a NaN in x stays NaN. x86's own maximum returns its second operand then; elsewhere a select is safer.
+// max(low, x), except that a NaN in x stays NaN. x86's own maximum returns its second operand then; elsewhere a select is
+// safer.
 template <typename D>
 HWY_INLINE hn::Vec<D> at_least(D d, float low, hn::Vec<D> x) {
 #if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
@@ -27,9 +28,9 @@ HWY_INLINE hn::Vec<D> at_least(D d, float low, hn::Vec<D> x) {
 #endif
 }
 
-// 2^x, relative error below 1e-7 for -126 <= x < 127; exactly 0 below -126.5, so that a masked score of -inf has weight 0; exactly
-// 1 at 0; NaN stays NaN. Adding 1.5 * 2^23 rounds x to an integer n in the low bits of the sum; the 127 makes them the exponent
-// field of 2^n. f = x - n lies in [-1/2, 1/2], where the minimax polynomial of degree 6 is off by 2.6e-9; the first
+// 2^x, relative error below 1e-7 for -126 <= x < 127; exactly 0 below -126.5, so that a masked score of -inf has weight 0;
+// exactly 1 at 0; NaN stays NaN. Adding 1.5 * 2^23 rounds x to an integer n in the low bits of the sum; the 127 makes them the
+// exponent field of 2^n. f = x - n lies in [-1/2, 1/2], where the minimax polynomial of degree 6 is off by 2.6e-9; the first
 // coefficient is forced to 1 so that 2^0 = 1. Multiplying by 2^n, instead of adding to the exponent, keeps NaN a NaN and lets
 // the smallest n = -127 (exponent field 0) flush to 0 without a select.
 template <typename D>

@@ -27,8 +27,8 @@ struct KernelShape {
 };
 KernelShape kernel_shape();
 
-/// One piece of work: lanes [lane_begin, lane_end) of one key/value head of one sequence. A lane is a (query, head) pair: lane r is
-/// query r / group of the sequence, head kv_head * group + r % group.
+/// One piece of work: lanes [lane_begin, lane_end) of one key/value head of one sequence. A lane is a (query, head) pair: lane
+/// r is query r / group of the sequence, head kv_head * group + r % group.
 struct Block {
   const Sequence* sequence = nullptr;
   Index kv_head = 0;
@@ -58,9 +58,10 @@ std::size_t partial_floats(const AttentionProblem& problem, Index lanes);
 void attend_block(const AttentionProblem& problem, const Block& block, float* workspace);
 /// One chunk of keys, [chunk * kKeyChunk, (chunk + 1) * kKeyChunk), into a partial.
 void attend_chunk(const AttentionProblem& problem, const Block& block, Index chunk, Partial partial, float* workspace);
-/// Joins partials of ascending chunks into `total`, which is empty before `first`. Followed by finish_block at the end this gives
-/// the bits of attend_block over these chunks.
-void join_chunks(const AttentionProblem& problem, const Block& block, Partial total, bool first, const std::vector<Partial>& partials);
+/// Joins partials of ascending chunks into `total`, which is empty before `first`. Followed by finish_block at the end this
+/// gives the bits of attend_block over these chunks.
+void join_chunks(const AttentionProblem& problem, const Block& block, Partial total, bool first,
+                 const std::vector<Partial>& partials);
 /// Divides, adds sinks and writes a block's result from its joined chunks.
 void finish_block(const AttentionProblem& problem, const Block& block, Partial total, float* workspace);
 
@@ -74,14 +75,14 @@ struct ProbabilityTarget {
 /// Coefficients exp(score - lse) of a block; the scores have the bits that attend_block used. 0 where a pair is not visible.
 void probability_rows(const AttentionProblem& problem, const Block& block, const ProbabilityTarget& target, float* workspace);
 
-/// Names of the targets compiled in and supported by this CPU, best first, also as a list for error texts; the active one; and the
-/// choice of another.
+/// Names of the targets compiled in and supported by this CPU, best first, also as a list for error texts; the active one; and
+/// the choice of another.
 std::vector<const char*> target_names();
 std::string known_targets();
 const char* active_target_name();
 bool choose_target(const char* name);
-/// Before the first dispatch: unless a target was chosen, chooses that of MULTIHEAD_TARGET, or the best. Throws InvalidArgument for
-/// a name that is not here, since a typing error must not silently change the path.
+/// Before the first dispatch: unless a target was chosen, chooses that of MULTIHEAD_TARGET, or the best. Throws InvalidArgument
+/// for a name that is not here, since a typing error must not silently change the path.
 void ensure_target();
 
 }  // namespace multihead::kernels

@@ -43,15 +43,15 @@ struct Sequence {
 struct AttentionProblem {
   Strided<const void> query, key, value;
   Strided<void> output;
-  Strided<float> lse;            ///< column stride unused; data null: not wanted
-  Strided<const void> mask;      ///< bytes, non-zero = may attend
+  Strided<float> lse;        ///< column stride unused; data null: not wanted
+  Strided<const void> mask;  ///< bytes, non-zero = may attend
   Strided<const void> bias;
   Index num_heads = 0;
-  Index group = 1;               ///< query heads per key/value head
+  Index group = 1;  ///< query heads per key/value head
   Index head_dim = 0;
   Index value_dim = 0;
   double scale = 1;
-  double softcap = 0;            ///< 0: off
+  double softcap = 0;  ///< 0: off
   bool causal = false;
   Index window_left = kUnlimited;
   Index window_right = kUnlimited;

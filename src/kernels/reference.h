@@ -5,7 +5,8 @@
 
 namespace multihead::kernels {
 
-/// Where the reference writes; null data means not wanted (lse, probabilities). output f16, bf16, f32 or f64; the others f32 or f64.
+/// Where the reference writes; null data means not wanted (lse, probabilities). output f16, bf16, f32 or f64; the others f32 or
+/// f64.
 struct ReferenceOutputs {
   Strided<void> output;
   Strided<void> lse;

@@ -52,9 +52,15 @@ HWY_INLINE void load_elements(const T* HWY_RESTRICT in, Index stride, Index coun
 template <typename Call>
 HWY_INLINE void with_elements(const void* data, DType dtype, Index offset, const Call& call) {
   switch (dtype) {
-    case DType::kF32: call(static_cast<const float*>(data) + offset); break;
-    case DType::kF16: call(static_cast<const Float16*>(data) + offset); break;
-    default: call(static_cast<const BFloat16*>(data) + offset); break;
+    case DType::kF32:
+      call(static_cast<const float*>(data) + offset);
+      break;
+    case DType::kF16:
+      call(static_cast<const Float16*>(data) + offset);
+      break;
+    default:
+      call(static_cast<const BFloat16*>(data) + offset);
+      break;
   }
 }
 
@@ -68,8 +74,8 @@ HWY_INLINE bool is_dense(const Strided<const void>& array, Index dim) {
   return array.dtype == DType::kF32 && (array.strides[3] == 1 || dim == 1) && array.strides[2] == dim;
 }
 
-// Rows [begin, end) of one head of K or V as the tiles want them: in place when they are f32, dense and adjacent, else copied to
-// `scratch`. Rows that lie apart (interleaved heads) are copied too: their strides are powers of two, so that a block's rows
+// Rows [begin, end) of one head of K or V as the tiles want them: in place when they are f32, dense and adjacent, else copied
+// to `scratch`. Rows that lie apart (interleaved heads) are copied too: their strides are powers of two, so that a block's rows
 // would fall into one set of the cache.
 HWY_INLINE Rows rows_of(const Strided<const void>& array, Index offset, Index count, Index dim, float* HWY_RESTRICT scratch) {
   if (is_dense(array, dim)) {

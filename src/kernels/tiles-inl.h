@@ -135,7 +135,8 @@ HWY_NOINLINE void score_keys(Rows keys, Index count, const float* packed_query, 
   constexpr Index kWidth = kPanel * static_cast<Index>(kLanes);
   Index key = 0;
   for (; key + kTileRows <= count; key += kTileRows) {
-    score_tile<kTileRows, kVectors, kPanel>({keys.row(key), keys.stride}, packed_query, head_dim, scores + key * kWidth, maxima);
+    score_tile<kTileRows, kVectors, kPanel>({keys.row(key), keys.stride}, packed_query, head_dim, scores + key * kWidth,
+                                            maxima);
   }
   with_constant<kTileRows - 1>(count - key, [&](auto rows) HWY_ATTR {
     score_tile<rows(), kVectors, kPanel>({keys.row(key), keys.stride}, packed_query, head_dim, scores + key * kWidth, maxima);
@@ -144,11 +145,13 @@ HWY_NOINLINE void score_keys(Rows keys, Index count, const float* packed_query, 
 
 // output[t][lane] = output * alpha + sum over `count` keys of weight * value.
 template <int kVectors, int kPanel, bool kSkip>
-HWY_NOINLINE void accumulate_values(Rows values, Index value_dim, const float* weights, Index count, const float* alpha, float* output) {
+HWY_NOINLINE void accumulate_values(Rows values, Index value_dim, const float* weights, Index count, const float* alpha,
+                                    float* output) {
   constexpr Index kWidth = kPanel * static_cast<Index>(kLanes);
   Index t = 0;
   for (; t + kTileRows <= value_dim; t += kTileRows) {
-    output_tile<kTileRows, kVectors, kPanel, kSkip>({values.data + t, values.stride}, weights, count, alpha, output + t * kWidth);
+    output_tile<kTileRows, kVectors, kPanel, kSkip>({values.data + t, values.stride}, weights, count, alpha,
+                                                    output + t * kWidth);
   }
   with_constant<kTileRows - 1>(value_dim - t, [&](auto dims) HWY_ATTR {
     output_tile<dims(), kVectors, kPanel, kSkip>({values.data + t, values.stride}, weights, count, alpha, output + t * kWidth);

@@ -66,11 +66,12 @@ void check_cache(const char* function, const LayerConfig& config, const ConstTen
   require(!seen.probabilities, function, ": probabilities are not available with a cache; ask for lse");
   for (Index s = 0; s < c.sequences; ++s) {
     const Index room = c.sliding ? cache.max_append() : c.capacity - cache.length(s);
-    require(input.shape[1] <= room, function, ": sequence ", s, " of the cache takes ", room, " more positions at once; got input ",
-            input.shape);
-    require(!config.relative_bias || (cache.length(s) == cache.length(0) && !options.attention_bias), function,
-            ": a layer with a relative bias needs sequences of one length in the cache, and no attention_bias beside it; sequence ", s,
-            " has length ", cache.length(s), ", sequence 0 ", cache.length(0));
+    require(input.shape[1] <= room, function, ": sequence ", s, " of the cache takes ", room,
+            " more positions at once; got input ", input.shape);
+    require(
+        !config.relative_bias || (cache.length(s) == cache.length(0) && !options.attention_bias), function,
+        ": a layer with a relative bias needs sequences of one length in the cache, and no attention_bias beside it; sequence ",
+        s, " has length ", cache.length(s), ", sequence 0 ", cache.length(0));
   }
 }
 

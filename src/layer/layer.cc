@@ -80,7 +80,8 @@ struct MultiHeadAttention::State {
   Tensor forward(const LayerCall& call, const DenseRows& x, const DenseRows& x_key, const DenseRows& x_value, DType dtype,
                  const ForwardObservation& seen) const;
   void extend(KvCache& cache, const TensorView& q_heads, const TensorView& k_heads, const ConstTensorView& v_heads) const;
-  Tensor forward(const ConstTensorView& input, KvCache& cache, const ForwardOptions& given, const ForwardObservation& seen) const;
+  Tensor forward(const ConstTensorView& input, KvCache& cache, const ForwardOptions& given,
+                 const ForwardObservation& seen) const;
 };
 
 // attention, with the relative bias added to the options and what the caller wants to see written.

@@ -13,7 +13,8 @@ namespace {
 ConstTensorView positions(const Tensor& tensor, Index begin, Index end) { return tensor.view().slice(2, begin, end); }
 
 bool same_bits(const Tensor& a, const Tensor& b) {
-  return a.shape() == b.shape() && std::memcmp(a.data<char>(), b.data<char>(), static_cast<std::size_t>(a.size()) * size_of(a.dtype())) == 0;
+  return a.shape() == b.shape() &&
+         std::memcmp(a.data<char>(), b.data<char>(), static_cast<std::size_t>(a.size()) * size_of(a.dtype())) == 0;
 }
 
 // Appends and attends in pieces of the given lengths, and returns output and lse of all positions.
@@ -27,8 +28,8 @@ Answer in_pieces(KvCache& cache, const Problem& problem, const std::vector<Index
   Index at = 0;
   for (const Index piece : pieces) {
     cache.append(positions(problem.inputs.key, at, at + piece), positions(problem.inputs.value, at, at + piece));
-    cache.attend(positions(problem.inputs.query, at, at + piece), answer.output.view().slice(2, at, at + piece), problem.options,
-                 answer.lse.view().slice(2, at, at + piece));
+    cache.attend(positions(problem.inputs.query, at, at + piece), answer.output.view().slice(2, at, at + piece),
+                 problem.options, answer.lse.view().slice(2, at, at + piece));
     at += piece;
   }
   return answer;
@@ -63,7 +64,8 @@ TEST(KvCache, PromptChunksAndTokensGiveTheBitsOfOneCausalPass) {
         const Problem problem = self_attention(shape, 7, storage);
         const Answer expected = whole(problem);
         for (const Index piece : {130, 50, 3, 1}) {
-          SCOPED_TRACE(to_string(shape) + ", storage " + std::string(name_of(storage)) + ", pieces of " + std::to_string(piece));
+          SCOPED_TRACE(to_string(shape) + ", storage " + std::string(name_of(storage)) + ", pieces of " +
+                       std::to_string(piece));
           KvCache cache({2, 2, 40, 24, storage, 130});
           const Answer answer = in_pieces(cache, problem, cut(130, piece));
           EXPECT_TRUE(same_bits(answer.output, expected.output));
@@ -126,9 +128,7 @@ TEST(KvCache, ASlidingCacheKeepsExactlyItsWindow) {
   };
   append({10.0f, 10.1f, 10.2f, 10.3f, 10.4f, 10.5f});
   append({10.6f});
-  const struct {
-    float next, first, last;
-  } steps[] = {{10.7f, 10.0f, 10.7f}, {10.8f, 10.1f, 10.8f}, {10.9f, 10.2f, 10.9f}};
+  const struct { float next, first, last; } steps[] = {{10.7f, 10.0f, 10.7f}, {10.8f, 10.1f, 10.8f}, {10.9f, 10.2f, 10.9f}};
   for (const auto& step : steps) {
     append({step.next});
     const Tensor kept = cache.values(0);
@@ -163,7 +163,8 @@ TEST(KvCache, SequencesOfDifferentLengthsShareACall) {
   const auto of = [](const Tensor& tensor, Index s, Index length) {
     const Dims& d = tensor.shape();
     const ConstTensorView view = tensor.view();
-    return ConstTensorView(view.offset_by(s * view.strides[0]), view.dtype, {d[1], length, d[3]}, {view.strides[1], view.strides[2], 1});
+    return ConstTensorView(view.offset_by(s * view.strides[0]), view.dtype, {d[1], length, d[3]},
+                           {view.strides[1], view.strides[2], 1});
   };
   for (Index s = 0; s < 3; ++s) {
     const Index length = lengths[static_cast<std::size_t>(s)];
@@ -175,7 +176,8 @@ TEST(KvCache, SequencesOfDifferentLengthsShareACall) {
   for (const Index s : {2, 0, 1}) {
     Tensor alone(DType::kF32, {1, 2, 2, 8});
     cache.attend(query.view().slice(0, s, s + 1), alone, KvCache::causal_options(), std::nullopt, {s});
-    EXPECT_EQ(std::memcmp(alone.data<float>(), &together.view().at<float>(s, 0, 0, 0), 32 * sizeof(float)), 0) << "sequence " << s;
+    EXPECT_EQ(std::memcmp(alone.data<float>(), &together.view().at<float>(s, 0, 0, 0), 32 * sizeof(float)), 0)
+        << "sequence " << s;
   }
 }
 
@@ -211,7 +213,10 @@ TEST(KvCache, RefusesWhatDoesNotFit) {
   EXPECT_NE(refusal([&] { cache.truncate(0, 1); }).find("expected 0 … 0"), std::string::npos);
   EXPECT_NE(refusal([&] { cache.length(1); }).find("got 1"), std::string::npos);
   Tensor out(DType::kF32, {1, 2, 1, 4});
-  EXPECT_NE(refusal([&] { cache.attend(Tensor(DType::kF32, {1, 2, 1, 4}), out); }).find("at most the 0 positions"), std::string::npos);
+  EXPECT_NE(refusal([&] {
+              cache.attend(Tensor(DType::kF32, {1, 2, 1, 4}), out);
+            }).find("at most the 0 positions"),
+            std::string::npos);
 
   KvCache sliding({1, 1, 4, 4, DType::kF32, 8, true});
   const Tensor many(DType::kF32, {1, 1, sliding.max_append() + 1, 4});

@@ -2,7 +2,7 @@
 #include "cli/run_command.h"
 #include "multihead/attention.h"
 
-namespace multihead::test {
+namespace multihead::cli_test {
 namespace {
 
 const std::vector<std::string> kArrays{"attend", "--query", "q.npy", "--key", "k.npy", "--value", "v.npy"};
@@ -246,4 +246,4 @@ TEST_F(CliAttend, RefusesWhatHasNoMeaning) {
 }
 
 }  // namespace
-}  // namespace multihead::test
+}  // namespace multihead::cli_test

@@ -2,7 +2,7 @@
 #include "cli/run_command.h"
 #include "multihead/runtime.h"
 
-namespace multihead::test {
+namespace multihead::cli_test {
 namespace {
 
 constexpr int kFailed = 1, kUsage = 2;
@@ -23,7 +23,7 @@ class CliCommandLine : public CommandTest {
 
 TEST_F(CliCommandLine, HelpNamesEveryCommandAndEveryOption) {
   const std::string help = run_ok({"--help"}).out;
-  for (const char* word : {"run", "attend", "inspect", "describe", "targets", "--version"}) {
+  for (const char* word : {"run", "attend", "inspect", "describe", "targets", "bench", "--version"}) {
     EXPECT_NE(help.find(word), std::string::npos) << word;
   }
   const std::pair<const char*, std::vector<const char*>> kOptions[] = {
@@ -36,7 +36,8 @@ TEST_F(CliCommandLine, HelpNamesEveryCommandAndEveryOption) {
         "--probabilities", "--dtype",  "--threads",     "--target",  "--reference", "--compare",      "--json"}},
       {"inspect", {"PATH", "--json"}},
       {"describe", {"--preset", "--model-dim", "--heads", "--kv-heads", "--head-dim", "--length", "--key-length", "--json"}},
-      {"targets", {"--json"}}};
+      {"targets", {"--json"}},
+      {"bench", {"--filter", "--list", "--threads", "--target", "--json"}}};
   for (const auto& [command, options] : kOptions) {
     const std::string text = run_ok({command, "--help"}).out;
     for (const char* option : options) EXPECT_NE(text.find(option), std::string::npos) << command << " " << option;
@@ -132,4 +133,4 @@ TEST_F(CliCommandLine, AFullDiskBehindStandardOutputIsAFailure) {
 }
 
 }  // namespace
-}  // namespace multihead::test
+}  // namespace multihead::cli_test

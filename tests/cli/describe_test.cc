@@ -1,7 +1,7 @@
 // multihead describe: numbers of the layer, and configurations that are refused.
 #include "cli/run_command.h"
 
-namespace multihead::test {
+namespace multihead::cli_test {
 namespace {
 
 class CliDescribe : public CommandTest {};
@@ -65,4 +65,4 @@ TEST_F(CliDescribe, Refusals) {
 }
 
 }  // namespace
-}  // namespace multihead::test
+}  // namespace multihead::cli_test

@@ -5,7 +5,7 @@
 #include "multihead/runtime.h"
 #include "shared_data.h"
 
-namespace multihead::test {
+namespace multihead::cli_test {
 namespace {
 
 constexpr int kLayers = 5;
@@ -101,4 +101,4 @@ TEST_F(CliRealCheckpoint, InspectTellsWhatItIs) {
 }
 
 }  // namespace
-}  // namespace multihead::test
+}  // namespace multihead::cli_test

@@ -12,13 +12,13 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <random>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "multihead/io.h"
 #include "multihead/tensor.h"
+#include "random_inputs.h"
 
 #ifndef MULTIHEAD_CLI
 #define MULTIHEAD_CLI ""  // not built: the tests skip
@@ -26,7 +26,7 @@
 
 extern char** environ;
 
-namespace multihead::test {
+namespace multihead::cli_test {
 
 namespace fs = std::filesystem;
 
@@ -143,12 +143,10 @@ class CommandTest : public testing::Test {
   fs::path folder_;
 };
 
-/// Uniform in [-1, 1), from `seed`.
+/// Uniform in (-1, 1], from `seed`.
 inline Tensor random_tensor(const Dims& shape, unsigned seed, DType dtype = DType::kF32) {
-  std::mt19937 engine(seed);
-  Tensor values(DType::kF32, shape);
-  std::generate_n(values.data<float>(), values.size(), [&] { return static_cast<float>(engine() >> 8) * 0x1p-23f - 1; });
-  return Tensor::converted(values, dtype);
+  test::Random random(seed);
+  return test::filled(dtype, shape, [&](Index) { return 2 * random.uniform() - 1; });
 }
 
 inline Tensor tensor_of(const Dims& shape, const std::vector<double>& values, DType dtype = DType::kF32) {
@@ -176,4 +174,4 @@ inline void expect_near(const std::vector<double>& actual, const std::vector<dou
   EXPECT_LE(worst, tolerance);
 }
 
-}  // namespace multihead::test
+}  // namespace multihead::cli_test

@@ -3,7 +3,7 @@
 #include "multihead/checkpoint.h"
 #include "multihead/layer.h"
 
-namespace multihead::test {
+namespace multihead::cli_test {
 namespace {
 
 // Two Llama layers: width 24, 6 heads over 2 key/value heads of 4, rotary.
@@ -196,4 +196,4 @@ TEST_F(CliRun, Refusals) {
 }
 
 }  // namespace
-}  // namespace multihead::test
+}  // namespace multihead::cli_test

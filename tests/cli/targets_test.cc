@@ -2,7 +2,7 @@
 #include "cli/run_command.h"
 #include "multihead/runtime.h"
 
-namespace multihead::test {
+namespace multihead::cli_test {
 namespace {
 
 class CliTargets : public CommandTest {};
@@ -36,4 +36,4 @@ TEST_F(CliTargets, OptionAndEnvironmentChoose) {
 }
 
 }  // namespace
-}  // namespace multihead::test
+}  // namespace multihead::cli_test

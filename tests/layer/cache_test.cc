@@ -27,7 +27,9 @@ LayerWeights random_weights(const LayerConfig& config, Random& random) {
 }
 
 std::vector<LayerConfig> configurations() {
-  LayerConfig plain{.model_dim = 24, .num_heads = 4};
+  LayerConfig plain;
+  plain.model_dim = 24;
+  plain.num_heads = 4;
   plain.causal = true;
   LayerConfig rotary = plain;
   rotary.num_kv_heads = 2;
@@ -35,7 +37,7 @@ std::vector<LayerConfig> configurations() {
   LayerConfig window = rotary;
   window.window = last_keys(7);
   LayerConfig relative = plain;
-  relative.relative_bias = RelativeBias{.max_distance = 16, .bidirectional = false};
+  relative.relative_bias = RelativeBias{64, false};
   return {plain, rotary, window, relative};
 }
 
@@ -73,7 +75,9 @@ TEST(LayerCache, ASlidingCacheIsAWindow) {
   KvCache cache({1, c.num_kv_heads, c.head_dim, c.value_dim, DType::kF32, 7, true});
   for (Index at = 0; at < 600; ++at) {
     const Tensor output = layer.forward(input.view().slice(1, at, at + 1), cache);
-    ASSERT_EQ(std::memcmp(output.data<float>(), &expected.view().at<float>(0, at, 0), static_cast<std::size_t>(c.model_dim) * sizeof(float)), 0)
+    ASSERT_EQ(std::memcmp(output.data<float>(), &expected.view().at<float>(0, at, 0),
+                          static_cast<std::size_t>(c.model_dim) * sizeof(float)),
+              0)
         << "position " << at;
   }
 }

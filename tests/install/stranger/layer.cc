@@ -1,8 +1,8 @@
 // The lab preset: three words of four dimensions, two heads, every weight an identity. Word 0's scores in head 0 are
 // (4, 0, 4) / sqrt(2), so its output there is (2 - 2p, 2p) with p = 1 / (1 + 2 exp(4 / sqrt(2))); the rest likewise.
-#include <cstdio>
-
 #include "multihead/layer.h"
+
+#include <cstdio>
 
 int main() {
   const multihead::Preset preset = multihead::find_preset("lab");
