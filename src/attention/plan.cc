@@ -85,7 +85,8 @@ AttentionPlan plan(const ConstTensorView& query, const ConstTensorView& key, con
   const kernels::KernelShape shape = kernels::kernel_shape();
   AttentionPlan result;
   result.target = kernels::active_target_name();
-  result.kernel = "panels";
+  const bool decode = cut.items() > 0 && kernels::is_decode_block(problem, cut.block(problem, 0));
+  result.kernel = decode ? "decode" : "panels";
   result.panel_lanes = shape.panel_lanes;
   result.block_lanes = cut.block_lanes;
   result.key_block = kKeyBlock;
@@ -97,10 +98,13 @@ AttentionPlan plan(const ConstTensorView& query, const ConstTensorView& key, con
   };
   result.copies_keys = !dense(problem.key, problem.head_dim) || !dense(problem.value, problem.value_dim);
   result.workspace_bytes = static_cast<Index>(kernels::workspace_floats(problem, cut.block_lanes) * sizeof(float));
-  result.reason = concat("queries lie across ", shape.vector_lanes, " lanes, ", result.panel_lanes, " to a tile; ",
-                         cut.split_keys ? "few queries over many keys: chunks of keys are shared out among threads"
-                                        : "blocks of queries are shared out among threads",
-                         result.copies_keys ? "; K or V are 16-bit or strided: copied block by block" : "");
+  result.reason =
+      concat(decode ? concat("at most ", cut.block(problem, 0).lane_end, " queries a key/value head: keys lie across lanes")
+                    : concat("queries lie across ", shape.vector_lanes, " lanes, ", result.panel_lanes, " to a tile"),
+             "; ",
+             cut.split_keys ? "few queries over many keys: chunks of keys are shared out among threads"
+                            : "blocks of queries are shared out among threads",
+             result.copies_keys ? "; K or V are 16-bit or strided: copied block by block" : "");
   return result;
 }
 

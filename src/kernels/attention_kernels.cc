@@ -43,6 +43,8 @@ class ChunkWalker {
   bool decode_;
 };
 
+bool IsDecodeBlock(const AttentionProblem& problem, const Block& block) { return is_decode(bare_context(problem, block)); }
+
 void AttendBlock(const AttentionProblem& problem, const Block& block, float* workspace) {
   BlockContext c = make_context(problem, block, workspace);
   const KeyRange visible = block_keys(problem, block);
@@ -77,7 +79,7 @@ void AttendChunk(const AttentionProblem& problem, const Block& block, Index chun
 
 void JoinChunks(const AttentionProblem& problem, const Block& block, Partial total, bool first,
                 const std::vector<Partial>& partials) {
-  BlockContext c = make_context(problem, block, nullptr);
+  BlockContext c = bare_context(problem, block);
   float* at = total.data;
   c.total = carve_state(at, c.padded, problem.value_dim);
   if (first) reset(c, c.total);
@@ -136,6 +138,7 @@ namespace multihead::kernels {
 HWY_EXPORT(KernelShapeOf);
 HWY_EXPORT(WorkspaceFloats);
 HWY_EXPORT(PartialFloats);
+HWY_EXPORT(IsDecodeBlock);
 HWY_EXPORT(AttendBlock);
 HWY_EXPORT(AttendChunk);
 HWY_EXPORT(JoinChunks);
@@ -154,6 +157,10 @@ std::size_t workspace_floats(const AttentionProblem& problem, Index lanes) {
 
 std::size_t partial_floats(const AttentionProblem& problem, Index lanes) {
   return HWY_DYNAMIC_DISPATCH(PartialFloats)(problem, lanes);
+}
+
+bool is_decode_block(const AttentionProblem& problem, const Block& block) {
+  return HWY_DYNAMIC_DISPATCH(IsDecodeBlock)(problem, block);
 }
 
 void attend_block(const AttentionProblem& problem, const Block& block, float* workspace) {

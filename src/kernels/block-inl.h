@@ -79,13 +79,18 @@ inline Index context_floats(const AttentionProblem& problem, Index lanes) {
          round_up(kKeyBlock * dims, 16);
 }
 
-HWY_INLINE BlockContext make_context(const AttentionProblem& problem, const Block& block, float* workspace) {
+// A context without memory: for what depends on the block alone.
+HWY_INLINE BlockContext bare_context(const AttentionProblem& problem, const Block& block) {
   const Index lanes = block.lane_end - block.lane_begin;
-  const Index padded = round_up(lanes, kN);
-  BlockContext context{problem, block, lanes, padded, workspace, {}, {}, nullptr, nullptr, nullptr, nullptr};
-  float* at = workspace + padded * problem.head_dim;
-  context.state = carve_state(at, padded, problem.value_dim);
-  context.total = carve_state(at, padded, problem.value_dim);
+  return {problem, block, lanes, round_up(lanes, kN), nullptr, {}, {}, nullptr, nullptr, nullptr, nullptr};
+}
+
+HWY_INLINE BlockContext make_context(const AttentionProblem& problem, const Block& block, float* workspace) {
+  BlockContext context = bare_context(problem, block);
+  context.packed_query = workspace;
+  float* at = workspace + context.padded * problem.head_dim;
+  context.state = carve_state(at, context.padded, problem.value_dim);
+  context.total = carve_state(at, context.padded, problem.value_dim);
   context.scores = at;
   context.addends = context.scores + kScoreFloats;
   context.keys = context.addends + kScoreFloats;

@@ -54,6 +54,9 @@ std::size_t workspace_floats(const AttentionProblem& problem, Index lanes);
 /// Floats of one Partial of `lanes` lanes.
 std::size_t partial_floats(const AttentionProblem& problem, Index lanes);
 
+/// Whether the block's few lanes take the way of decode-inl.h. The bits are the same.
+bool is_decode_block(const AttentionProblem& problem, const Block& block);
+
 /// All keys of the block, chunk after chunk, and the result.
 void attend_block(const AttentionProblem& problem, const Block& block, float* workspace);
 /// One chunk of keys, [chunk * kKeyChunk, (chunk + 1) * kKeyChunk), into a partial.

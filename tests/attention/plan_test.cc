@@ -13,6 +13,15 @@ AttentionPlan plan_of(const Problem& problem) {
   return plan(problem.inputs.query, problem.inputs.key, problem.inputs.value, problem.options);
 }
 
+TEST(AttentionPlan, NamesTheKernelThatRuns) {
+  Problem token = make_problem({.heads = 2, .kv_heads = 1, .query_len = 1, .key_len = 300, .head_dim = 64, .value_dim = 64}, 1);
+  EXPECT_EQ(plan_of(token).kernel, "decode");
+  token.options.softcap = 10.0f;  // scores are worked on, which panels do
+  EXPECT_EQ(plan_of(token).kernel, "panels");
+  const Problem prompt = make_problem({.query_len = 300, .key_len = 300, .head_dim = 64, .value_dim = 64}, 2);
+  EXPECT_EQ(plan_of(prompt).kernel, "panels");
+}
+
 TEST(AttentionPlan, IsCompleteForEveryKindOfCall) {
   for (const Shape& shape :
        {Shape{.query_len = 1, .key_len = 1, .head_dim = 1, .value_dim = 1},
