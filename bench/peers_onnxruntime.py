@@ -1,55 +1,62 @@
 """ONNX Runtime: its MultiHeadAttention and GroupQueryAttention operators, and the layer out of them and MatMul."""
+import dataclasses
+
 import numpy
 import onnxruntime
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 
 from peers_shape import rotary_tables
 
 NAME = "ONNX Runtime"
 VERSION = onnxruntime.__version__
-DTYPES = {"f32": (TensorProto.FLOAT, numpy.float32), "f16": (TensorProto.FLOAT16, numpy.float16)}
+DTYPES = {"f32": numpy.float32, "f16": numpy.float16}
 
 
-class Contestant:
-    """A graph of one session, inputs and outputs bound to memory once. run() computes once; output() is what it left.
+@dataclasses.dataclass
+class Graph:
+    nodes: list
+    inputs: dict  # {name: array}
+    output: tuple  # shape and array type of "output", the answer
+    constants: dict = dataclasses.field(default_factory=dict)  # {name: array}
+    shared: dict = dataclasses.field(default_factory=dict)  # {another output: the input whose memory it has}
 
-    inputs: {name: array}; outputs: {name: (shape, array type)}, the first of which is the answer; shared: {output: input} pairs
-    that have the same memory.
-    """
-
-    def __init__(self, nodes, inputs, outputs, threads, constants=None, shared=None, to_heads=None):
+    def model(self):
         def info(name, shape, dtype):
             return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(numpy.dtype(dtype)), shape)
 
-        shared = shared or {}
-        outputs = outputs | {to: (inputs[source].shape, inputs[source].dtype) for to, source in shared.items()}
+        same = [(to, self.inputs[source]) for to, source in self.shared.items()]
         graph = helper.make_graph(
-            nodes, "row", [info(name, array.shape, array.dtype) for name, array in inputs.items()],
-            [info(name, *of) for name, of in outputs.items()],
-            [numpy_helper.from_array(array, name) for name, array in (constants or {}).items()])
+            self.nodes, "row", [info(name, array.shape, array.dtype) for name, array in self.inputs.items()],
+            [info("output", *self.output), *(info(name, array.shape, array.dtype) for name, array in same)],
+            [numpy_helper.from_array(array, name) for name, array in self.constants.items()])
         opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
-        model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+        return helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString()
+
+
+class Contestant:
+    """A session with inputs and outputs bound to memory once. run() computes once; output() is what it left."""
+
+    def __init__(self, graph, threads, to_heads=lambda answer: answer):
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
         options.log_severity_level = 4
-        self.session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        self.session = onnxruntime.InferenceSession(graph.model(), options, providers=["CPUExecutionProvider"])
         self.binding = self.session.io_binding()
-        values = {name: onnxruntime.OrtValue.ortvalue_from_numpy(array) for name, array in inputs.items()}
-        for name, value in values.items():
+        # Kept: the binding does not hold the arrays in which the values lie.
+        self.values = {name: onnxruntime.OrtValue.ortvalue_from_numpy(array) for name, array in graph.inputs.items()}
+        for name, value in self.values.items():
             self.binding.bind_ortvalue_input(name, value)
-        for name, (shape, dtype) in outputs.items():
-            value = values[shared[name]] if name in shared else onnxruntime.OrtValue.ortvalue_from_shape_and_type(shape, dtype)
-            values[name] = value
-            self.binding.bind_ortvalue_output(name, value)
-        self.answer, self.to_heads = values[next(iter(outputs))], to_heads
+        self.answer, self.to_heads = onnxruntime.OrtValue.ortvalue_from_shape_and_type(*graph.output), to_heads
+        self.binding.bind_ortvalue_output("output", self.answer)
+        for name, source in graph.shared.items():
+            self.binding.bind_ortvalue_output(name, self.values[source])
 
     def run(self):
         self.session.run_with_iobinding(self.binding)
 
     def output(self):
-        answer = self.answer.numpy()[0].astype(numpy.float32)
-        return self.to_heads(answer) if self.to_heads else answer
+        return self.to_heads(self.answer.numpy()[0].astype(numpy.float32))
 
 
 def by_length(array, dtype):
@@ -86,16 +93,15 @@ def multi_head(inputs, threads):
         names += ["", "", "attention_bias"]
     node = helper.make_node("MultiHeadAttention", names, ["output"], domain="com.microsoft", num_heads=heads,
                             unidirectional=int(shape.causal))
-    outputs = {"output": ((1, queries, heads * shape.dim), numpy.float32)}
-    return Contestant([node], arrays, outputs, threads,
-                      to_heads=lambda y: y.reshape(queries, heads, shape.dim).transpose(1, 0, 2).reshape(
-                          shape.heads, shape.queries, shape.dim))
+    graph = Graph([node], arrays, ((1, queries, heads * shape.dim), numpy.float32))
+    return Contestant(graph, threads, lambda y: y.reshape(queries, heads, shape.dim).transpose(1, 0, 2).reshape(
+        shape.heads, shape.queries, shape.dim))
 
 
 def group_query(inputs, threads):
     """A prompt into an empty cache, or one token more: past and present keys share one buffer, as the operator wants it."""
     shape = inputs.shape
-    element, dtype = DTYPES[shape.dtype]
+    dtype = DTYPES[shape.dtype]
     new = slice(shape.keys - shape.queries, None)
     cached = new.start if shape.kind == "decode" else 0
     caches = {}
@@ -109,10 +115,9 @@ def group_query(inputs, threads):
     node = helper.make_node(
         "GroupQueryAttention", list(arrays), ["output", "present_key", "present_value"], domain="com.microsoft",
         num_heads=shape.heads, kv_num_heads=shape.kv_heads, local_window_size=shape.window or -1)
-    outputs = {"output": ((1, shape.queries, shape.heads * shape.dim), dtype)}
-    return Contestant([node], arrays, outputs, threads,
-                      shared={"present_key": "past_key", "present_value": "past_value"},
-                      to_heads=lambda y: y.reshape(shape.queries, shape.heads, shape.dim).transpose(1, 0, 2))
+    graph = Graph([node], arrays, ((1, shape.queries, shape.heads * shape.dim), dtype),
+                  shared={"present_key": "past_key", "present_value": "past_value"})
+    return Contestant(graph, threads, lambda y: y.reshape(shape.queries, shape.heads, shape.dim).transpose(1, 0, 2))
 
 
 def layer(inputs, threads):
@@ -130,5 +135,5 @@ def layer(inputs, threads):
         nodes.append(helper.make_node("MultiHeadAttention", ["query", "key", "value"], ["heads"], domain="com.microsoft",
                                       num_heads=shape.heads))
     nodes.append(helper.make_node("MatMul", ["heads", "weight3"], ["output"]))
-    return Contestant(nodes, {"input": inputs.input[None]}, {"output": ((1, shape.queries, shape.model_dim), numpy.float32)},
-                      threads, constants)
+    graph = Graph(nodes, {"input": inputs.input[None]}, ((1, shape.queries, shape.model_dim), numpy.float32), constants)
+    return Contestant(graph, threads)

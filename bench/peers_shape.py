@@ -69,7 +69,7 @@ def rounded(values, dtype):
     if dtype == "f16":
         return values.astype(numpy.float16).astype(numpy.float32)
     if dtype == "bf16":
-        return bf16_bits(values).astype(numpy.uint32).__lshift__(16).view(numpy.float32)
+        return (bf16_bits(values).astype(numpy.uint32) << 16).view(numpy.float32)
     return values
 
 

@@ -14,13 +14,8 @@ constexpr Index kSample = 16;
 constexpr Index kLayerSample = 4;
 constexpr Index kHeadStep = 7;  // coprime to every number of heads in the table: the sample meets as many heads as it has rows
 
-double norm(const double* values, Index count) {
-  double sum = 0;
-  for (Index i = 0; i < count; ++i) sum += values[i] * values[i];
-  return std::sqrt(sum);
-}
-
-double norm(const float* values, Index count) {
+template <typename Real>
+double norm(const Real* values, Index count) {
   double sum = 0;
   for (Index i = 0; i < count; ++i) sum += static_cast<double>(values[i]) * static_cast<double>(values[i]);
   return std::sqrt(sum);
@@ -48,7 +43,6 @@ ConstTensorView head_of(const ConstTensorView& view, Index head) { return view.s
 void check_row(const AttentionAnswer& answer, Index head, Index i, BenchError& worst) {
   const Index kv_head = head / (answer.query.shape[1] / answer.key.shape[1]);
   const Index keys = answer.key.shape[2], head_dim = answer.key.shape[3], value_dim = answer.value.shape[3];
-  const auto dtype = answer.query.dtype;
   const Tensor key = Tensor::converted(head_of(answer.key, kv_head), DType::kF32);
   const Tensor value = Tensor::converted(head_of(answer.value, kv_head), DType::kF32);
   const Tensor query = Tensor::converted(head_of(answer.query, head).slice(2, i, i + 1), DType::kF32);
@@ -67,7 +61,7 @@ void check_row(const AttentionAnswer& answer, Index head, Index i, BenchError& w
     const float* row = value.data<float>() + j * value_dim;
     for (std::size_t t = 0; t < magnitude.size(); ++t) magnitude[t] += probability * std::abs(static_cast<double>(row[t]));
   }
-  const Accuracy contract = accuracy_of("output", dtype);
+  const Accuracy contract = accuracy_of("output", answer.output.dtype);
   const double scale = 1 / std::sqrt(static_cast<double>(head_dim));
   const double growth = accuracy_growth(scale * norm(query.data<float>(), head_dim) * longest_key);
   const double whole = norm(magnitude.data(), value_dim);

@@ -3,21 +3,12 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include <array>
-#include <cmath>
-#include <cstdio>
 #include <fstream>
 
 #include "multihead/runtime.h"
 
 namespace multihead::cli {
 namespace {
-
-std::string formatted(const char* format, double number) {
-  std::array<char, 64> text{};
-  std::snprintf(text.data(), text.size(), format, number);
-  return text.data();
-}
 
 // The processor's name as the kernel gives it on x86; Arm's kernel gives none.
 std::string processor_name() {
@@ -75,9 +66,9 @@ std::string text_of(const BenchSummary& summary) {
                    : part > 0           ? formatted("%.2f of dense", part)
                                         : ""});
   }
-  return processor_name() + ", target " + active_target() + ", " + std::to_string(num_threads()) +
-         " threads: " + formatted("peak %.4g GFLOP/s (f32), ", summary.peak_gflops) +
-         formatted("reads %.4g GB/s\n\n", summary.read_gbytes) + table.text();
+  return processor_name() + ", target " + active_target() + ", threads " + std::to_string(num_threads()) + ": " +
+         formatted("peak %.4g GFLOP/s (f32), ", summary.peak_gflops) + formatted("reads %.4g GB/s\n\n", summary.read_gbytes) +
+         table.text();
 }
 
 Json json_of(const BenchSummary& summary) {

@@ -21,12 +21,6 @@ std::string padded(const std::string& text, std::size_t width, Table::Align alig
   return align == Table::Align::kLeft ? text + space : space + text;
 }
 
-std::string formatted(const char* format, double number) {
-  std::array<char, 64> text{};
-  std::snprintf(text.data(), text.size(), format, number);
-  return text.data();
-}
-
 struct Unit {
   double size;
   const char* name;
@@ -113,6 +107,12 @@ std::string bytes_text(double bytes) {
 std::string seconds_text(double seconds) {
   static constexpr std::array<Unit, 3> kUnits{{{1, "s"}, {1e-3, "ms"}, {1e-6, "us"}}};
   return in_units(seconds, kUnits);
+}
+
+std::string formatted(const char* format, double number) {
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), format, number);
+  return text.data();
 }
 
 std::string scientific(double number) { return formatted("%.2e", number); }

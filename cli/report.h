@@ -64,5 +64,7 @@ std::string with_prefix(double number);    ///< 2.15 G
 std::string bytes_text(double bytes);      ///< 64 MiB
 std::string seconds_text(double seconds);  ///< 1.25 ms
 std::string scientific(double number);     ///< 2.1e-07
+/// One number as printf writes it.
+std::string formatted(const char* format, double number);
 
 }  // namespace multihead::cli
