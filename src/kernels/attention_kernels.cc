@@ -20,61 +20,64 @@ std::size_t PartialFloats(const AttentionProblem& problem, Index lanes) {
   return static_cast<std::size_t>(state_floats(round_up(lanes, kN), problem.value_dim));
 }
 
-// Queries packed, then one chunk of keys after another into c.state, by the way that suits the block.
-class ChunkWalker {
- public:
-  explicit ChunkWalker(const BlockContext& c) : decode_(is_decode(c)) {
-    if (decode_) {
-      pack_decode_queries(c);
-    } else {
-      pack_queries(c);
-    }
-  }
-
-  void operator()(const BlockContext& c, KeyRange visible, Index chunk) const {
-    if (decode_) {
-      walk_decode(c, visible, chunk);
-    } else {
-      walk_panels(c, visible, chunk);
-    }
-  }
-
- private:
-  bool decode_;
+// The two ways through a block. What a chunk leaves behind is laid out differently, so one way is kept to the end.
+struct Panels {
+  static void pack(const BlockContext& c) { pack_queries(c); }
+  static void walk(const BlockContext& c, KeyRange visible, Index chunk) { walk_panels(c, visible, chunk); }
+  static void join_parts(const BlockContext& c, const SoftmaxState& total, const SoftmaxState& part) { join(c, total, part); }
+  static void write(const BlockContext& c, const SoftmaxState& state) { finish(c, state); }
 };
+struct Decode {
+  static void pack(const BlockContext& c) { pack_decode_queries(c); }
+  static void walk(const BlockContext& c, KeyRange visible, Index chunk) { walk_decode(c, visible, chunk); }
+  static void join_parts(const BlockContext& c, const SoftmaxState& total, const SoftmaxState& part) {
+    join_decode(c, total, part);
+  }
+  static void write(const BlockContext& c, const SoftmaxState& state) { finish_decode(c, state); }
+};
+
+// Calls work(way).
+template <typename Work>
+HWY_INLINE void choose_way(const BlockContext& c, const Work& work) {
+  if (is_decode(c)) {
+    work(Decode());
+  } else {
+    work(Panels());
+  }
+}
 
 bool IsDecodeBlock(const AttentionProblem& problem, const Block& block) { return is_decode(bare_context(problem, block)); }
 
 void AttendBlock(const AttentionProblem& problem, const Block& block, float* workspace) {
   BlockContext c = make_context(problem, block, workspace);
   const KeyRange visible = block_keys(problem, block);
-  if (visible.begin >= visible.end) {
-    reset(c, c.state);
-    finish(c, c.state);
-    return;
-  }
-  const ChunkWalker walk(c);
-  const Index first = visible.begin / kKeyChunk;
-  const Index last = (visible.end - 1) / kKeyChunk;
-  walk(c, visible, first);
-  if (first == last) {
-    finish(c, c.state);
-    return;
-  }
-  std::swap(c.state, c.total);
-  for (Index chunk = first + 1; chunk <= last; ++chunk) {
-    walk(c, visible, chunk);
-    join(c, c.total, c.state);
-  }
-  finish(c, c.total);
+  choose_way(c, [&](auto way) HWY_ATTR {
+    if (visible.begin >= visible.end) {
+      reset(c, c.state);
+      way.write(c, c.state);
+      return;
+    }
+    way.pack(c);
+    const Index first = visible.begin / kKeyChunk;
+    const Index last = (visible.end - 1) / kKeyChunk;
+    way.walk(c, visible, first);
+    if (first < last) std::swap(c.state, c.total);
+    for (Index chunk = first + 1; chunk <= last; ++chunk) {
+      way.walk(c, visible, chunk);
+      way.join_parts(c, c.total, c.state);
+    }
+    way.write(c, first < last ? c.total : c.state);
+  });
 }
 
 void AttendChunk(const AttentionProblem& problem, const Block& block, Index chunk, Partial partial, float* workspace) {
   BlockContext c = make_context(problem, block, workspace);
   float* at = partial.data;
   c.state = carve_state(at, c.padded, problem.value_dim);
-  const ChunkWalker walk(c);
-  walk(c, block_keys(problem, block), chunk);
+  choose_way(c, [&](auto way) HWY_ATTR {
+    way.pack(c);
+    way.walk(c, block_keys(problem, block), chunk);
+  });
 }
 
 void JoinChunks(const AttentionProblem& problem, const Block& block, Partial total, bool first,
@@ -83,16 +86,19 @@ void JoinChunks(const AttentionProblem& problem, const Block& block, Partial tot
   float* at = total.data;
   c.total = carve_state(at, c.padded, problem.value_dim);
   if (first) reset(c, c.total);
-  for (const Partial& partial : partials) {
-    at = partial.data;
-    join(c, c.total, carve_state(at, c.padded, problem.value_dim));
-  }
+  choose_way(c, [&](auto way) HWY_ATTR {
+    for (const Partial& partial : partials) {
+      at = partial.data;
+      way.join_parts(c, c.total, carve_state(at, c.padded, problem.value_dim));
+    }
+  });
 }
 
 void FinishBlock(const AttentionProblem& problem, const Block& block, Partial total, float* workspace) {
   const BlockContext c = make_context(problem, block, workspace);
   float* at = total.data;
-  finish(c, carve_state(at, c.padded, problem.value_dim));
+  const SoftmaxState state = carve_state(at, c.padded, problem.value_dim);
+  choose_way(c, [&](auto way) HWY_ATTR { way.write(c, state); });
 }
 
 // Coefficients of a block's lanes over keys [keys.begin, keys.end).

@@ -390,68 +390,87 @@ HWY_INLINE void walk_panels(const BlockContext& c, KeyRange visible, Index chunk
   });
 }
 
-// total = total joined with part. A part that has seen nothing is neutral to the last bit: its factor is 0, the other's 2^0
-// = 1.
+// What a total and a part must be multiplied by before they are added.
+struct JoinFactors {
+  Vec of_total, of_part;
+};
+
+// Joins the statistics of the lanes v … v + kN - 1. A part that has seen nothing is neutral to the last bit: its factor is 0,
+// the other's 2^0 = 1.
+HWY_INLINE JoinFactors join_sums(const SoftmaxState& total, const SoftmaxState& part, Index v) {
+  const Vec a = hn::Load(kTag, total.maximum + v), b = hn::Load(kTag, part.maximum + v);
+  const Vec maximum = hn::Max(a, b);
+  const Vec base = hn::IfThenZeroElse(hn::Eq(maximum, hn::Set(kTag, kMinusInfinity)), maximum);
+  const JoinFactors factors{exp2(hn::Sub(a, base)), exp2(hn::Sub(b, base))};
+  hn::Store(maximum, kTag, total.maximum + v);
+  const Vec added = hn::Mul(hn::Load(kTag, part.sum + v), factors.of_part);
+  hn::Store(hn::MulAdd(hn::Load(kTag, total.sum + v), factors.of_total, added), kTag, total.sum + v);
+  hn::Store(hn::Max(hn::Load(kTag, total.seen + v), hn::Load(kTag, part.seen + v)), kTag, total.seen + v);
+  return factors;
+}
+
+// total = total joined with part.
 HWY_INLINE void join(const BlockContext& c, const SoftmaxState& total, const SoftmaxState& part) {
   for_each_panel(c, [&](auto vectors, Index first) HWY_ATTR {
     constexpr Index kWidth = vectors() * kN;
     for (Index v = first; v < first + kWidth; v += kN) {
-      const Vec a = hn::Load(kTag, total.maximum + v), b = hn::Load(kTag, part.maximum + v);
-      const Vec maximum = hn::Max(a, b);
-      const Vec base = hn::IfThenZeroElse(hn::Eq(maximum, hn::Set(kTag, kMinusInfinity)), maximum);
-      const Vec of_total = exp2(hn::Sub(a, base)), of_part = exp2(hn::Sub(b, base));
-      hn::Store(maximum, kTag, total.maximum + v);
-      hn::Store(hn::MulAdd(hn::Load(kTag, total.sum + v), of_total, hn::Mul(hn::Load(kTag, part.sum + v), of_part)), kTag,
-                total.sum + v);
-      hn::Store(hn::Max(hn::Load(kTag, total.seen + v), hn::Load(kTag, part.seen + v)), kTag, total.seen + v);
+      const JoinFactors factors = join_sums(total, part, v);
       const Index panel = first * c.problem.value_dim + (v - first);
       for (Index t = 0; t < c.problem.value_dim; ++t) {
         float* HWY_RESTRICT out = total.output + panel + t * kWidth;
-        hn::Store(hn::MulAdd(hn::Load(kTag, out), of_total, hn::Mul(hn::Load(kTag, part.output + panel + t * kWidth), of_part)),
-                  kTag, out);
+        const Vec scaled = hn::Mul(hn::Load(kTag, part.output + panel + t * kWidth), factors.of_part);
+        hn::Store(hn::MulAdd(hn::Load(kTag, out), factors.of_total, scaled), kTag, out);
       }
     }
   });
 }
 
+// Adds the sinks of the lanes [first, first + width) to their statistics, and gives what their outputs are to be multiplied by.
+HWY_INLINE void divide(const BlockContext& c, const SoftmaxState& state, Index first, Index width, float* factor) {
+  HWY_ALIGN float sink[kPanelLanes];
+  for (Index l = 0; l < width; ++l) {
+    sink[l] = c.problem.sinks != nullptr ? to_log2(c.problem.sinks[lane_at(c, first + l).head]) : kMinusInfinity;
+  }
+  for (Index v = 0; v < width; v += kN) {
+    const Vec old = hn::Load(kTag, state.maximum + first + v), logit = hn::Load(kTag, sink + v);
+    const Vec maximum = hn::Max(old, logit);
+    const Vec base = hn::IfThenZeroElse(hn::Eq(maximum, hn::Set(kTag, kMinusInfinity)), maximum);
+    const Vec rescale = exp2(hn::Sub(old, base));
+    const Vec sum = hn::MulAdd(hn::Load(kTag, state.sum + first + v), rescale, exp2(hn::Sub(logit, base)));
+    const Vec seen = hn::Load(kTag, state.seen + first + v);
+    // Selected, not multiplied: a row that sees nothing is 0 whatever else went on.
+    hn::Store(hn::IfThenElseZero(hn::Ne(seen, hn::Zero(kTag)), hn::Div(rescale, sum)), kTag, factor + v);
+    hn::Store(maximum, kTag, state.maximum + first + v);
+    hn::Store(sum, kTag, state.sum + first + v);
+  }
+}
+
+// One lane's row of output, [value_dim], times `factor`, and its lse, to where they belong.
+HWY_INLINE void write_result(const BlockContext& c, Index index, const float* row, float factor, float maximum, float sum) {
+  const AttentionProblem& problem = c.problem;
+  const Lane lane = lane_at(c, index);
+  const Index batch = c.block.sequence->batch;
+  store_row(row, problem.value_dim, factor, problem.output, problem.output.offset(batch, lane.head, lane.row, 0));
+  if (problem.lse.data != nullptr) {
+    const double lse = (static_cast<double>(maximum) + std::log2(static_cast<double>(sum))) / kLog2E;
+    problem.lse.data[problem.lse.offset(batch, lane.head, lane.row, 0)] = static_cast<float>(lse);
+  }
+}
+
 // The division, the sink, and the way back from lanes to rows.
 HWY_INLINE void finish(const BlockContext& c, const SoftmaxState& state) {
-  const AttentionProblem& problem = c.problem;
-  const Index batch = c.block.sequence->batch;
+  const Index dim = c.problem.value_dim;
   HWY_ALIGN float factor[kPanelLanes];
   for_each_panel(c, [&](auto vectors, Index first) HWY_ATTR {
     constexpr Index kWidth = vectors() * kN;
-    HWY_ALIGN float sink[kWidth];
-    for (Index l = 0; l < kWidth; ++l) {
-      sink[l] = problem.sinks != nullptr ? to_log2(problem.sinks[lane_at(c, first + l).head]) : kMinusInfinity;
-    }
-    for (Index v = 0; v < kWidth; v += kN) {
-      const Vec old = hn::Load(kTag, state.maximum + first + v), logit = hn::Load(kTag, sink + v);
-      const Vec maximum = hn::Max(old, logit);
-      const Vec base = hn::IfThenZeroElse(hn::Eq(maximum, hn::Set(kTag, kMinusInfinity)), maximum);
-      const Vec rescale = exp2(hn::Sub(old, base));
-      const Vec sum = hn::MulAdd(hn::Load(kTag, state.sum + first + v), rescale, exp2(hn::Sub(logit, base)));
-      const Vec seen = hn::Load(kTag, state.seen + first + v);
-      // Selected, not multiplied: a row that sees nothing is 0 whatever else went on.
-      hn::Store(hn::IfThenElseZero(hn::Ne(seen, hn::Zero(kTag)), hn::Div(rescale, sum)), kTag, factor + v);
-      hn::Store(maximum, kTag, state.maximum + first + v);
-      hn::Store(sum, kTag, state.sum + first + v);
-    }
+    divide(c, state, first, kWidth, factor);
     // From [value_dim, panel width] to rows, in the room of the copied values, which are no longer needed.
-    const float* panel = state.output + first * problem.value_dim;
-    for (Index t = 0; t < problem.value_dim; t += 4) {
-      transpose_rows(panel + t * kWidth, kWidth, std::min<Index>(4, problem.value_dim - t), kWidth, c.values + t,
-                     problem.value_dim);
+    const float* panel = state.output + first * dim;
+    for (Index t = 0; t < dim; t += 4) {
+      transpose_rows(panel + t * kWidth, kWidth, std::min<Index>(4, dim - t), kWidth, c.values + t, dim);
     }
     for (Index l = 0; l < std::min(kWidth, c.lanes - first); ++l) {
-      const Lane lane = lane_at(c, first + l);
-      store_row(c.values + l * problem.value_dim, problem.value_dim, factor[l], problem.output,
-                problem.output.offset(batch, lane.head, lane.row, 0));
-      if (problem.lse.data != nullptr) {
-        const double lse =
-            (static_cast<double>(state.maximum[first + l]) + std::log2(static_cast<double>(state.sum[first + l]))) / kLog2E;
-        problem.lse.data[problem.lse.offset(batch, lane.head, lane.row, 0)] = static_cast<float>(lse);
-      }
+      write_result(c, first + l, c.values + l * dim, factor[l], state.maximum[first + l], state.sum[first + l]);
     }
   });
 }
