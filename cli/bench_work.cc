@@ -1,7 +1,5 @@
 #include "bench_work.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <random>
 #include <vector>
@@ -9,6 +7,7 @@
 #include "arrays.h"
 #include "multihead/attention.h"
 #include "multihead/kv_cache.h"
+#include "multihead/machine.h"
 
 namespace multihead::cli {
 namespace {
@@ -95,9 +94,7 @@ constexpr Index kColdFrom = 4096;
 
 Index caches_in_turn(const BenchRow& row) {
   if (row.key_len < kColdFrom) return 1;
-  const double last_level = static_cast<double>(std::max(0L, sysconf(_SC_LEVEL3_CACHE_SIZE)));
-  const double cold = std::max(256.0 * (1 << 20), 2 * last_level);
-  return 1 + static_cast<Index>(cold / cache_bytes(row));
+  return 1 + static_cast<Index>(uncached_bytes() / cache_bytes(row));
 }
 
 class Decode : public BenchWork {

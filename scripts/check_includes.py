@@ -22,7 +22,7 @@ ALLOWED = {
 }
 
 # Third-party headers that are one folder's affair.
-ONLY_IN = {"hwy/": "src/kernels", "oneapi/": "src/layer", "dnnl": "src/layer", "CLI/": "cli"}
+ONLY_IN = {"hwy/": "src/kernels", "CLI/": "cli"}
 
 # What a public header may include besides its siblings: the standard library, whose headers have no folder.
 STANDARD = re.compile(r"<[a-z0-9_]+(\.h)?>$")

@@ -9,8 +9,11 @@ namespace multihead {
 /// several runs of about `milliseconds` each.
 MULTIHEAD_API double measure_peak_gflops(int threads, double milliseconds = 20);
 
-/// Read bandwidth from memory in GB/s (10^9 bytes), of `threads` threads together: 64 MiB of f32 a thread, which no cache level
-/// holds for long, each read once a run; best of several runs.
+/// Bytes that come from memory when they are read in turn, whatever was read before: 256 MiB or twice the last cache level.
+MULTIHEAD_API double uncached_bytes();
+
+/// Read bandwidth from memory in GB/s (10^9 bytes) of `threads` threads together, each reading its part of uncached_bytes()
+/// once a run; best of several runs.
 MULTIHEAD_API double measure_read_gbytes(int threads);
 
 }  // namespace multihead

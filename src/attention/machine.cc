@@ -1,5 +1,7 @@
 #include "multihead/machine.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <functional>
@@ -41,17 +43,22 @@ double measure_peak_gflops(int threads, double milliseconds) {
   return best;
 }
 
+double uncached_bytes() {
+  const auto last_level = static_cast<double>(std::max(0L, sysconf(_SC_LEVEL3_CACHE_SIZE)));
+  return std::max(256.0 * (1 << 20), 2 * last_level);
+}
+
 double measure_read_gbytes(int threads) {
   require(threads > 0, "measure_read_gbytes: expected 1 thread or more; got ", threads);
-  constexpr Index kFloats = Index{16} << 20;
-  Tensor memory = Tensor::uninitialized(DType::kF32, {threads, kFloats});
-  const auto part = [&](Index item) { return memory.data<float>() + item * kFloats; };
-  parallel_for(threads, threads, [&](Index item, int) { std::fill_n(part(item), kFloats, 1.0f); });
+  const Index floats = static_cast<Index>(uncached_bytes() / sizeof(float) / threads);
+  Tensor memory = Tensor::uninitialized(DType::kF32, {threads, floats});
+  const auto part = [&](Index item) { return memory.data<float>() + item * floats; };
+  parallel_for(threads, threads, [&](Index item, int) { std::fill_n(part(item), floats, 1.0f); });
   double best = 0;
   for (int run = 0; run < kRuns; ++run) {
     const double seconds =
-        seconds_of([&] { parallel_for(threads, threads, [&](Index item, int) { kernels::read_all(part(item), kFloats); }); });
-    best = std::max(best, static_cast<double>(threads) * kFloats * sizeof(float) / seconds / 1e9);
+        seconds_of([&] { parallel_for(threads, threads, [&](Index item, int) { kernels::read_all(part(item), floats); }); });
+    best = std::max(best, static_cast<double>(threads * floats) * sizeof(float) / seconds / 1e9);
   }
   return best;
 }

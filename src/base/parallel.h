@@ -1,4 +1,4 @@
-// One parallel loop for the whole library, on OpenMP's pool, which oneDNN shares.
+// One parallel loop for the whole library, on OpenMP's pool.
 #pragma once
 
 #include <functional>

@@ -39,30 +39,37 @@ struct Rows {
   HWY_INLINE const float* row(Index index) const { return data + index * stride; }
 };
 
-// kVectors of the panel's kPanel vectors take part: the panel's others lie between, untouched.
+// sum[row][lane] = sum_t rows[row][t] * packed[t][lane], one chain each. kVectors of the packed rows' kPanel vectors take part:
+// the others lie between, untouched.
 template <int kRows, int kVectors, int kPanel>
-HWY_INLINE void score_tile(Rows keys, const float* HWY_RESTRICT packed_query, Index head_dim, float* HWY_RESTRICT scores,
-                           float* HWY_RESTRICT maxima) {
+HWY_INLINE void dot_tile(Rows rows, const float* HWY_RESTRICT packed, Index terms, Vec (&sum)[kRows][kVectors]) {
   constexpr Index kWidth = kPanel * static_cast<Index>(kLanes);
-  Vec sum[kRows][kVectors];
   HWY_UNROLL(8)
   for (int r = 0; r < kRows; ++r) {
     HWY_UNROLL(8)
     for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::Zero(kTag);
   }
   const float* HWY_RESTRICT row[kRows];
-  for (int r = 0; r < kRows; ++r) row[r] = keys.row(r);
-  for (Index t = 0; t < head_dim; ++t) {
-    Vec q[kVectors];
+  for (int r = 0; r < kRows; ++r) row[r] = rows.row(r);
+  for (Index t = 0; t < terms; ++t) {
+    Vec x[kVectors];
     HWY_UNROLL(8)
-    for (int v = 0; v < kVectors; ++v) q[v] = hn::Load(kTag, packed_query + t * kWidth + v * static_cast<Index>(kLanes));
+    for (int v = 0; v < kVectors; ++v) x[v] = hn::Load(kTag, packed + t * kWidth + v * static_cast<Index>(kLanes));
     HWY_UNROLL(8)
     for (int r = 0; r < kRows; ++r) {
-      const Vec k = hn::Set(kTag, row[r][t]);
+      const Vec element = hn::Set(kTag, row[r][t]);
       HWY_UNROLL(8)
-      for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::MulAdd(k, q[v], sum[r][v]);
+      for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::MulAdd(element, x[v], sum[r][v]);
     }
   }
+}
+
+template <int kRows, int kVectors, int kPanel>
+HWY_INLINE void score_tile(Rows keys, const float* HWY_RESTRICT packed_query, Index head_dim, float* HWY_RESTRICT scores,
+                           float* HWY_RESTRICT maxima) {
+  constexpr Index kWidth = kPanel * static_cast<Index>(kLanes);
+  Vec sum[kRows][kVectors];
+  dot_tile<kRows, kVectors, kPanel>(keys, packed_query, head_dim, sum);
   HWY_UNROLL(8)
   for (int v = 0; v < kVectors; ++v) {
     Vec maximum = hn::Load(kTag, maxima + v * static_cast<Index>(kLanes));

@@ -1,4 +1,4 @@
-// y = x W^T + b over dense f32 rows, by oneDNN.
+// y = x W^T + b over dense f32 rows.
 #pragma once
 
 #include <memory>
@@ -9,8 +9,8 @@ namespace multihead {
 
 /// A linear map with its weight converted to f32 and packed once. Copies share the packed weight; calls may run concurrently.
 ///
-/// The work is cut by shape alone, into tiles of fixed size that one thread computes each, so a row's result has the same bits
-/// for any number of threads and whatever the other rows are (see projection.cc for how far that can be promised).
+/// A row's result has the same bits for any number of threads and whatever the other rows are. One row runs at the speed at
+/// which the weight comes from memory, many at that of the multiply-add units.
 class Projection {
  public:
   /// weight [out, in], bias [out] or empty; f32, f16 or bf16, any strides.

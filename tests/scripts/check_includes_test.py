@@ -29,7 +29,6 @@ BAD = {
     "from the lab": ({"lab/server/bad.cc": '#include "layer/heads.h"\n'}, "lab/server/bad.cc:1:"),
     "from an example": ({"examples/bad.cc": '#include "src/layer/heads.h"\n'}, "examples/bad.cc:1:"),
     "Highway outside": ({"src/attention/bad.cc": "#include <hwy/highway.h>\n"}, "belongs to src/kernels alone"),
-    "oneDNN outside": ({"src/attention/bad.cc": '#include "oneapi/dnnl/dnnl.hpp"\n'}, "belongs to src/layer alone"),
     "public and third party": ({"include/multihead/bad.h": "#include <nlohmann/json.hpp>\n"}, "standard library, not nlohmann"),
     "public and private": ({"include/multihead/bad.h": '#include "base/views.h"\n'}, "include/multihead/bad.h:1:"),
     "new folder": ({"src/stuff/new.cc": "\n"}, "src/stuff/new.cc: its folder is not in the table"),
