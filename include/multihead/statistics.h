@@ -10,6 +10,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <vector>
 
 #include "multihead/attention_map.h"
@@ -112,6 +113,20 @@ struct HeadStatistics {
 /// Throws InvalidArgument for a head that is not there, Cancelled.
 MULTIHEAD_API std::vector<HeadStatistics> statistics(const AttentionMap& map, const StatisticsRequest& request = {},
                                                      const Progress& progress = {});
+
+/// What a forward pass can tell about its own rows, [batch, num_heads, query_len] f32 each; 0 for a row that sees no key.
+struct ForwardStatistics {
+  Tensor entropy;  ///< as RowStatistics, likewise the others
+  Tensor max_probability;
+  Tensor effective_keys;
+  Tensor mean_distance;
+};
+/// attention(query, key, value, output, options, lse) with its bits and its errors, and statistics of its rows that ride along:
+/// a few additions a coefficient, where a sweep of statistics() computes all scores again. Sums are f32, over chunks of keys.
+MULTIHEAD_API ForwardStatistics attention_with_statistics(const ConstTensorView& query, const ConstTensorView& key,
+                                                          const ConstTensorView& value, const TensorView& output,
+                                                          const AttentionOptions& options = {},
+                                                          const std::optional<TensorView>& lse = std::nullopt);
 
 /// How alike the maps of heads are: G_ab = sum_ij p^a_ij p^b_ij over all pairs. Its diagonal must equal
 /// HeadStatistics::squares, which is computed in another way.

@@ -336,6 +336,59 @@ TEST(Statistics, AVisibleNanIsTold) {
   EXPECT_FALSE(std::isnan(head.rows.entropy[49]));
 }
 
+// ---- by-products of the forward pass ----------------------------------------------------------------------------------------
+
+void expect_forward(const Problem& problem) {
+  const Shape& shape = problem.shape;
+  const Result plain = run(problem);
+  Tensor output(problem.output_dtype, shape.output()), lse(DType::kF32, shape.lse());
+  const ForwardStatistics got = attention_with_statistics(problem.inputs.query, problem.inputs.key, problem.inputs.value,
+                                                          output, problem.options, lse.view());
+  EXPECT_TRUE(same_bits(output, plain.output));
+  EXPECT_TRUE(same_bits(lse, plain.lse));
+  const Visibility sees(problem);
+  const std::vector<double> growth = exact_of(problem, sees).growth;
+  auto shared = shared_capture_of(problem);
+  for (Index b = 0; b < shape.batch; ++b) {
+    const std::vector<HeadStatistics> swept = statistics(AttentionMap(shared, b));
+    for (Index h = 0; h < shape.heads; ++h) {
+      for (Index i = 0; i < shape.query_len; ++i) {
+        const auto n = static_cast<std::size_t>((b * shape.heads + h) * shape.query_len + i), at = static_cast<std::size_t>(i);
+        const RowStatistics& rows = swept[static_cast<std::size_t>(h)].rows;
+        const double tolerance = 1e-5 * growth[n];
+        const auto expect = [&](const Tensor& tensor, const std::vector<float>& want, const char* name) {
+          const double value = static_cast<double>(want[at]);
+          ASSERT_NEAR(static_cast<double>(tensor.data<float>()[n]), value, tolerance * (1 + value)) << name << " of row " << i;
+        };
+        expect(got.entropy, rows.entropy, "entropy");
+        expect(got.max_probability, rows.max_probability, "largest");
+        expect(got.effective_keys, rows.effective_keys, "effective keys");
+        expect(got.mean_distance, rows.mean_distance, "distance");
+      }
+    }
+  }
+}
+
+TEST(ForwardStatistics, AreThoseOfASweepAndLeaveTheOutputsBitsAlone) {
+  for_each_combination(1, 1001, [](Problem& problem, const std::string& name) {
+    SCOPED_TRACE(name);
+    expect_forward(problem);
+  });
+}
+
+TEST(ForwardStatistics, OfLongRowsOnEveryTarget) {
+  for_each_target([] {
+    Problem problem = make_problem(
+        {.batch = 2, .heads = 6, .kv_heads = 2, .query_len = 90, .key_len = 1300, .head_dim = 9, .value_dim = 7}, 4);
+    problem.options.causal = true;
+    expect_forward(problem);
+    for (const auto& [family, name] : kFamilies) {
+      SCOPED_TRACE(name);
+      expect_forward(make_problem({.query_len = 20, .key_len = 800, .head_dim = 8, .value_dim = 2}, 4, DType::kF32, family));
+    }
+  });
+}
+
 TEST(HeadSimilarity, IsTheProductOfMaps) {
   for_each_target([] {
     Problem problem = make_problem({.heads = 3, .kv_heads = 1, .query_len = 130, .key_len = 210, .head_dim = 8}, 3);
