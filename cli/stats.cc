@@ -159,7 +159,8 @@ void stats(const StatsOptions& options) {
       return true;
     };
   };
-  const std::vector<HeadStatistics> heads = statistics(map, {.heads = options.heads}, show("statistics"));
+  const std::vector<HeadStatistics> heads =
+      statistics(map, {.heads = options.heads, .histogram = options.json}, show("statistics"));
   Json list = Json::array();
   for (const HeadStatistics& head : heads) list.push_back(json_of(head));
   report.set("heads", list);
