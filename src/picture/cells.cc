@@ -1,0 +1,94 @@
+#include "picture/cells.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace multihead::picture {
+namespace {
+
+constexpr Rgb kPale{240, 240, 240}, kHatch{150, 150, 150}, kDot{120, 120, 120}, kStripe{200, 200, 200}, kAlarm{230, 40, 160};
+
+std::vector<double> finite_values(const Cells& cells) {
+  std::vector<double> values;
+  for (std::size_t i = 0; i < cells.values.size(); ++i) {
+    if (cells.states[i] == CellState::kValue && std::isfinite(cells.values[i])) values.push_back(cells.values[i]);
+  }
+  return values;
+}
+
+// By position in the sorted list, without interpolation. The list is not empty.
+double percentile(std::vector<double> values, double part) {
+  const auto at = static_cast<std::ptrdiff_t>(part * static_cast<double>(values.size() - 1));
+  std::nth_element(values.begin(), values.begin() + at, values.end());
+  return values[static_cast<std::size_t>(at)];
+}
+
+}  // namespace
+
+std::string_view name_of(CellState state) {
+  switch (state) {
+    case CellState::kValue: return "value";
+    case CellState::kBelow: return "below the scale";
+    case CellState::kMasked: return "masked";
+    case CellState::kOutside: return "outside";
+    case CellState::kPending: return "pending";
+    case CellState::kNonFinite: return "not finite";
+  }
+  return "";
+}
+
+Rgb pattern_color(CellState state, Index x, Index y) {
+  const Index u = x % kPatternPeriod, v = y % kPatternPeriod;
+  switch (state) {
+    case CellState::kValue:
+    case CellState::kOutside: return kWhite;  // the page itself
+    case CellState::kBelow: return u % 6 == (v < 6 ? 1 : 4) && v % 6 == 1 ? kDot : kWhite;           // sparse dots
+    case CellState::kMasked: return (u + v) % 6 == 0 ? kHatch : kPale;                               // diagonal hatching
+    case CellState::kPending: return u % 6 < 3 ? kStripe : kWhite;                                   // upright stripes
+    case CellState::kNonFinite: return (u / 3 + v / 3) % 2 == 0 ? kBlack : kAlarm;                   // a loud chequerboard
+  }
+  return kWhite;
+}
+
+Rgb color_at(const Paint& paint, Index x, Index y) {
+  return paint.state == CellState::kValue ? paint.color : pattern_color(paint.state, x, y);
+}
+
+Paint paint_of(const ValueScale& scale, double value) {
+  const auto [low, high] = scale.domain;
+  if (!(value >= low)) return std::isnan(value) ? CellState::kNonFinite : CellState::kBelow;
+  if (value > high) return scale.palette().over();
+  return scale.palette().at(high > low ? (value - low) / (high - low) : 0.5);
+}
+
+Paint paint_of(const ValueScale& scale, const Cells& cells, Index row, Index column) {
+  const CellState state = cells.state(row, column);
+  return state == CellState::kValue ? paint_of(scale, cells.value(row, column)) : Paint(state);
+}
+
+Domain domain_for(ScaleKind kind, const Cells& cells) {
+  if (kind == ScaleKind::kLinear) return {0, 1};
+  std::vector<double> values = finite_values(cells);
+  if (kind == ScaleKind::kLog) {
+    if (values.empty()) return {-16, 0};
+    const double high = std::min(0.0, std::ceil(*std::max_element(values.begin(), values.end())));
+    return {std::clamp(std::floor(percentile(std::move(values), 0.02)), high - 24, high - 4), high};
+  }
+  for (double& value : values) value = std::abs(value);
+  const double size = values.empty() ? 1 : std::clamp(std::ceil(percentile(std::move(values), 0.98)), 1.0, 16.0);
+  return {-size, size};
+}
+
+Census census_of(const ValueScale& scale, const Cells& cells) {
+  Census census;
+  for (Index row = 0; row < cells.height; ++row) {
+    for (Index column = 0; column < cells.width; ++column) {
+      const CellState state = paint_of(scale, cells, row, column).state;
+      ++census.of_state[static_cast<std::size_t>(state)];
+      if (state == CellState::kValue && cells.value(row, column) > scale.domain.high) ++census.above;
+    }
+  }
+  return census;
+}
+
+}  // namespace multihead::picture
