@@ -6,12 +6,12 @@
 namespace multihead::picture {
 namespace {
 
-constexpr Rgb kPale{240, 240, 240}, kHatch{150, 150, 150}, kDot{120, 120, 120}, kStripe{200, 200, 200}, kAlarm{230, 40, 160};
+constexpr Rgb kPale{240, 240, 240}, kHatch{160, 160, 160}, kDot{120, 120, 120}, kStripe{200, 200, 200}, kAlarm{230, 40, 160};
 
 std::vector<double> finite_values(const Cells& cells) {
   std::vector<double> values;
   for (std::size_t i = 0; i < cells.values.size(); ++i) {
-    if (cells.states[i] == CellState::kValue && std::isfinite(cells.values[i])) values.push_back(cells.values[i]);
+    if (cells.kinds[i] == CellKind::kValue && std::isfinite(cells.values[i])) values.push_back(cells.values[i]);
   }
   return values;
 }
@@ -25,45 +25,56 @@ double percentile(std::vector<double> values, double part) {
 
 }  // namespace
 
-std::string_view name_of(CellState state) {
-  switch (state) {
-    case CellState::kValue: return "value";
-    case CellState::kBelow: return "below the scale";
-    case CellState::kMasked: return "masked";
-    case CellState::kOutside: return "outside";
-    case CellState::kPending: return "pending";
-    case CellState::kNonFinite: return "not finite";
+std::string_view name_of(CellKind kind) {
+  switch (kind) {
+    case CellKind::kValue:
+      return "value";
+    case CellKind::kBelow:
+      return "below the scale";
+    case CellKind::kMasked:
+      return "masked";
+    case CellKind::kOutside:
+      return "outside";
+    case CellKind::kPending:
+      return "pending";
+    case CellKind::kNonFinite:
+      return "not finite";
   }
   return "";
 }
 
-Rgb pattern_color(CellState state, Index x, Index y) {
+Rgb pattern_color(CellKind kind, Index x, Index y) {
   const Index u = x % kPatternPeriod, v = y % kPatternPeriod;
-  switch (state) {
-    case CellState::kValue:
-    case CellState::kOutside: return kWhite;  // the page itself
-    case CellState::kBelow: return u % 6 == (v < 6 ? 1 : 4) && v % 6 == 1 ? kDot : kWhite;           // sparse dots
-    case CellState::kMasked: return (u + v) % 6 == 0 ? kHatch : kPale;                               // diagonal hatching
-    case CellState::kPending: return u % 6 < 3 ? kStripe : kWhite;                                   // upright stripes
-    case CellState::kNonFinite: return (u / 3 + v / 3) % 2 == 0 ? kBlack : kAlarm;                   // a loud chequerboard
+  switch (kind) {
+    case CellKind::kValue:
+    case CellKind::kOutside:
+      return kWhite;  // the page itself
+    case CellKind::kBelow:
+      return v % 3 == 1 && u % 6 == (v % 6 == 1 ? 1 : 4) ? kDot : kWhite;  // sparse dots
+    case CellKind::kMasked:
+      return (u + v) % 6 == 0 ? kHatch : kPale;  // diagonal hatching
+    case CellKind::kPending:
+      return u % 6 < 3 ? kStripe : kWhite;  // upright stripes
+    case CellKind::kNonFinite:
+      return u % 4 < 2 && v % 4 < 2 ? kBlack : kAlarm;  // loud, and a single pixel of it is loud too
   }
   return kWhite;
 }
 
 Rgb color_at(const Paint& paint, Index x, Index y) {
-  return paint.state == CellState::kValue ? paint.color : pattern_color(paint.state, x, y);
+  return paint.kind == CellKind::kValue ? paint.color : pattern_color(paint.kind, x, y);
 }
 
 Paint paint_of(const ValueScale& scale, double value) {
   const auto [low, high] = scale.domain;
-  if (!(value >= low)) return std::isnan(value) ? CellState::kNonFinite : CellState::kBelow;
+  if (!(value >= low)) return std::isnan(value) ? CellKind::kNonFinite : CellKind::kBelow;
   if (value > high) return scale.palette().over();
   return scale.palette().at(high > low ? (value - low) / (high - low) : 0.5);
 }
 
 Paint paint_of(const ValueScale& scale, const Cells& cells, Index row, Index column) {
-  const CellState state = cells.state(row, column);
-  return state == CellState::kValue ? paint_of(scale, cells.value(row, column)) : Paint(state);
+  const CellKind kind = cells.kind(row, column);
+  return kind == CellKind::kValue ? paint_of(scale, cells.value(row, column)) : Paint(kind);
 }
 
 Domain domain_for(ScaleKind kind, const Cells& cells) {
@@ -83,9 +94,9 @@ Census census_of(const ValueScale& scale, const Cells& cells) {
   Census census;
   for (Index row = 0; row < cells.height; ++row) {
     for (Index column = 0; column < cells.width; ++column) {
-      const CellState state = paint_of(scale, cells, row, column).state;
-      ++census.of_state[static_cast<std::size_t>(state)];
-      if (state == CellState::kValue && cells.value(row, column) > scale.domain.high) ++census.above;
+      const CellKind kind = paint_of(scale, cells, row, column).kind;
+      ++census.of_kind[static_cast<std::size_t>(kind)];
+      if (kind == CellKind::kValue && cells.value(row, column) > scale.domain.high) ++census.above;
     }
   }
   return census;

@@ -13,7 +13,7 @@
 namespace multihead::picture {
 
 /// Everything that a cell can be. All six look different without colours.
-enum class CellState : std::uint8_t {
+enum class CellKind : std::uint8_t {
   kValue,      ///< a number, in the palette's colours
   kBelow,      ///< a number below the domain; an exact 0 on a logarithmic scale is one
   kMasked,     ///< no query of the cell may see any key of it
@@ -21,24 +21,24 @@ enum class CellState : std::uint8_t {
   kPending,    ///< not computed yet
   kNonFinite,  ///< NaN or infinity
 };
-constexpr std::array kCellStates{CellState::kValue,   CellState::kBelow,   CellState::kMasked,
-                                 CellState::kOutside, CellState::kPending, CellState::kNonFinite};
+constexpr std::array kCellKinds{CellKind::kValue,   CellKind::kBelow,   CellKind::kMasked,
+                                CellKind::kOutside, CellKind::kPending, CellKind::kNonFinite};
 /// "masked".
-std::string_view name_of(CellState state);
+std::string_view name_of(CellKind kind);
 
-/// A colour, or the pattern of a state.
+/// A colour, or the pattern of a kind.
 struct Paint {
-  CellState state = CellState::kValue;
+  CellKind kind = CellKind::kValue;
   Rgb color;  ///< of a value
 
-  Paint(Rgb plain) : color(plain) {}              // NOLINT: implicit on purpose
-  Paint(CellState pattern) : state(pattern) {}    // NOLINT: implicit on purpose
+  Paint(Rgb plain) : color(plain) {}          // NOLINT: implicit on purpose
+  Paint(CellKind pattern) : kind(pattern) {}  // NOLINT: implicit on purpose
 };
 
 /// The pattern's colour at a pixel. Patterns repeat every kPatternPeriod pixels and are fixed to the page, so that regions of
 /// cells as small as a pixel show them too.
 constexpr Index kPatternPeriod = 12;
-Rgb pattern_color(CellState state, Index x, Index y);
+Rgb pattern_color(CellKind kind, Index x, Index y);
 /// The paint's colour at a pixel.
 Rgb color_at(const Paint& paint, Index x, Index y);
 
@@ -67,25 +67,25 @@ struct ValueScale {
 /// A rectangle of cells in units of the scale, row-major: [height, width].
 struct Cells {
   Index height = 0, width = 0;
-  std::vector<float> values;      ///< meaningful where the state is kValue
-  std::vector<CellState> states;  ///< never kBelow: that is for the domain to say
+  std::vector<float> values;    ///< meaningful where the kind is kValue
+  std::vector<CellKind> kinds;  ///< never kBelow: that is for the domain to say
 
   float value(Index row, Index column) const { return values[static_cast<std::size_t>(row * width + column)]; }
-  CellState state(Index row, Index column) const { return states[static_cast<std::size_t>(row * width + column)]; }
+  CellKind kind(Index row, Index column) const { return kinds[static_cast<std::size_t>(row * width + column)]; }
 };
 
 /// How a number of the scale is drawn: its colour, the palette's colour beyond the domain's high end, or kBelow.
 Paint paint_of(const ValueScale& scale, double value);
-/// The same for a cell in any state.
+/// The same for a cell in any kind.
 Paint paint_of(const ValueScale& scale, const Cells& cells, Index row, Index column);
 
-/// The whole range for p. For log2 p whole bits from the 2nd percentile (at most 24 bits deep, at least 4) to the largest value.
-/// For lift symmetric, to the 98th percentile of its size, at least 1 and at most 16 bits.
+/// The whole range for p. For log2 p whole bits from the 2nd percentile (at most 24 bits deep, at least 4) to the largest
+/// value. For lift symmetric, to the 98th percentile of its size, at least 1 and at most 16 bits.
 Domain domain_for(ScaleKind kind, const Cells& cells);
 
-/// How many cells are in each state once the domain is known, and how many values lie above it.
+/// How many cells are in each kind once the domain is known, and how many values lie above it.
 struct Census {
-  std::array<Index, kCellStates.size()> of_state{};
+  std::array<Index, kCellKinds.size()> of_kind{};
   Index above = 0;
 };
 Census census_of(const ValueScale& scale, const Cells& cells);

@@ -16,8 +16,8 @@ class Palette {
 
   /// Pale yellow over green and blue to a dark indigo: how much.
   static const Palette& sequential();
-  /// Pale blue over a neutral grey, which is 0, to a dark red-brown: less or more. Lightness falls all the way, so that the sign
-  /// survives a grey copy, too.
+  /// Pale blue over a neutral grey, which is 0, to a dark red-brown: less or more. Lightness falls all the way, so that the
+  /// sign survives a grey copy, too.
   static const Palette& diverging();
 
   /// `position` in [0, 1]: the domain.

@@ -62,7 +62,8 @@ void RasterCanvas::rectangle(const Box& box, const Paint& paint, const std::stri
   const Index left = rounded(box.x), right = std::max(left + 1, rounded(box.right()));
   const Index top = rounded(box.y), bottom = std::max(top + 1, rounded(box.bottom()));
   for (Index y = std::max<Index>(top, 0); y < std::min(bottom, pixels_.height()); ++y) {
-    for (Index x = std::max<Index>(left, 0); x < std::min(right, pixels_.width()); ++x) pixels_.at(x, y) = color_at(paint, x, y);
+    for (Index x = std::max<Index>(left, 0); x < std::min(right, pixels_.width()); ++x)
+      pixels_.at(x, y) = color_at(paint, x, y);
   }
 }
 

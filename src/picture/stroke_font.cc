@@ -81,8 +81,8 @@ Glyph box_with_code(char32_t character) {
   }
   const std::size_t columns = digits.size() / 2;
   const double width = 1 + 5.6 * static_cast<double>(columns);
-  Glyph box{width + 2 * kBearing, {{{kBearing, -1.5}, {kBearing, 15.5}, {kBearing + width, 15.5}, {kBearing + width, -1.5},
-                                    {kBearing, -1.5}}}};
+  Glyph box{width + 2 * kBearing,
+            {{{kBearing, -1.5}, {kBearing, 15.5}, {kBearing + width, 15.5}, {kBearing + width, -1.5}, {kBearing, -1.5}}}};
   for (std::size_t i = 0; i < digits.size(); ++i) {
     const double x = kBearing + 0.6 + 5.6 * static_cast<double>(i % columns), y = i < columns ? 8 : 0;
     for (std::vector<Point> stroke : font().at(static_cast<char32_t>(digits[i])).strokes) {

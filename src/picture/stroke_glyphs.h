@@ -9,8 +9,9 @@ struct GlyphText {
   const char* strokes;
 };
 
-// Strokes are separated by |, their parts by spaces: "x,y" is a point, "x,y,rx,ry,from,to" an arc of an ellipse around (x, y) from
-// one angle to another, in degrees, counterclockwise from the right. Parts are joined by lines. All digits are equally wide.
+// Strokes are separated by |, their parts by spaces: "x,y" is a point, "x,y,rx,ry,from,to" an arc of an ellipse around (x, y)
+// from one angle to another, in degrees, counterclockwise from the right. Parts are joined by lines. All digits are equally
+// wide.
 constexpr GlyphText kGlyphs[] = {
     {U' ', 2.2, ""},
     {U'!', 1.2, "0.6,14 0.6,4|0.6,0.4 0.6,0.2"},
@@ -88,7 +89,7 @@ constexpr GlyphText kGlyphs[] = {
     {U'i', 1.2, "0.6,10 0.6,0|0.6,13.6 0.6,13.4"},
     {U'j', 2.6, "2,10 2,-1.6 -0.2,-1.6,2.2,2.5,0,-90|2,13.6 2,13.4"},
     {U'k', 7.4, "0,14 0,0|7,10 0,3.6|2.6,6 7.4,0"},
-    {U'l', 1.2, "0.6,14 0.6,0"},
+    {U'l', 2.6, "0.6,14 0.6,2 2.4,2,1.8,2,180,270"},
     {U'm', 12, "0,10 0,0|3,6.4,3,3.6,180,0 6,0|9,6.4,3,3.6,180,0 12,0"},
     {U'n', 7.6, "0,10 0,0|3.8,6,3.8,4,180,0 7.6,0"},
     {U'o', 8.4, "4.2,5,4.2,5,0,360"},

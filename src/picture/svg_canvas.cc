@@ -24,11 +24,20 @@ std::string escaped(std::string_view text) {
   std::string safe;
   for (const char c : printable(text)) {
     switch (c) {
-      case '&': safe += "&amp;"; break;
-      case '<': safe += "&lt;"; break;
-      case '>': safe += "&gt;"; break;
-      case '"': safe += "&quot;"; break;
-      default: safe += c;
+      case '&':
+        safe += "&amp;";
+        break;
+      case '<':
+        safe += "&lt;";
+        break;
+      case '>':
+        safe += "&gt;";
+        break;
+      case '"':
+        safe += "&quot;";
+        break;
+      default:
+        safe += c;
     }
   }
   // U+FFFE and U+FFFF are UTF-8, but no XML.
@@ -53,16 +62,16 @@ std::string base64(const std::string& bytes) {
   return text;
 }
 
-std::string pattern_id(CellState state) { return "state" + std::to_string(static_cast<int>(state)); }
+std::string pattern_id(CellKind kind) { return "kind" + std::to_string(static_cast<int>(kind)); }
 
 // The same pixels as on a raster: runs of equal colour, row by row.
-std::string pattern_definition(CellState state) {
-  std::string text = concat("<pattern id=\"", pattern_id(state), "\" width=\"", kPatternPeriod, "\" height=\"", kPatternPeriod,
+std::string pattern_definition(CellKind kind) {
+  std::string text = concat("<pattern id=\"", pattern_id(kind), "\" width=\"", kPatternPeriod, "\" height=\"", kPatternPeriod,
                             "\" patternUnits=\"userSpaceOnUse\" shape-rendering=\"crispEdges\">");
   for (Index y = 0; y < kPatternPeriod; ++y) {
     for (Index x = 0, end = 0; x < kPatternPeriod; x = end) {
-      const Rgb color = pattern_color(state, x, y);
-      while (end < kPatternPeriod && pattern_color(state, end, y) == color) ++end;
+      const Rgb color = pattern_color(kind, x, y);
+      while (end < kPatternPeriod && pattern_color(kind, end, y) == color) ++end;
       text += concat("<rect x=\"", x, "\" y=\"", y, "\" width=\"", end - x, "\" height=\"1\" fill=\"", hex(color), "\"/>");
     }
   }
@@ -72,9 +81,9 @@ std::string pattern_definition(CellState state) {
 }  // namespace
 
 std::string SvgCanvas::fill(const Paint& paint) {
-  if (paint.state == CellState::kValue) return concat(" fill=\"", hex(paint.color), "\"");
-  used_patterns_[static_cast<std::size_t>(paint.state)] = true;
-  return concat(" fill=\"url(#", pattern_id(paint.state), ")\"");
+  if (paint.kind == CellKind::kValue) return concat(" fill=\"", hex(paint.color), "\"");
+  used_patterns_[static_cast<std::size_t>(paint.kind)] = true;
+  return concat(" fill=\"url(#", pattern_id(paint.kind), ")\"");
 }
 
 void SvgCanvas::rectangle(const Box& box, const Paint& paint, const std::string& hint) {
@@ -92,8 +101,8 @@ void SvgCanvas::polygon(const std::vector<Point>& corners, const Paint& paint) {
 
 void SvgCanvas::text(Point at, std::string_view text, const TextStyle& style) {
   constexpr const char* kAnchors[] = {"start", "middle", "end"};
-  body_ += concat("<text x=\"", number(at.x), "\" y=\"", number(at.y), "\" font-size=\"", number(style.size), "\" text-anchor=\"",
-                  kAnchors[static_cast<int>(style.anchor)], "\"");
+  body_ += concat("<text x=\"", number(at.x), "\" y=\"", number(at.y), "\" font-size=\"", number(style.size),
+                  "\" text-anchor=\"", kAnchors[static_cast<int>(style.anchor)], "\"");
   if (style.bold) body_ += " font-weight=\"bold\"";
   if (!(style.color == kBlack)) body_ += concat(" fill=\"", hex(style.color), "\"");
   if (style.upwards) body_ += concat(" transform=\"rotate(-90 ", number(at.x), " ", number(at.y), ")\"");
@@ -101,8 +110,8 @@ void SvgCanvas::text(Point at, std::string_view text, const TextStyle& style) {
 }
 
 void SvgCanvas::image(Point top_left, const Raster& pixels) {
-  body_ += concat("<image x=\"", number(top_left.x), "\" y=\"", number(top_left.y), "\" width=\"", pixels.width(), "\" height=\"",
-                  pixels.height(), "\" style=\"image-rendering:pixelated\" xlink:href=\"data:image/png;base64,",
+  body_ += concat("<image x=\"", number(top_left.x), "\" y=\"", number(top_left.y), "\" width=\"", pixels.width(),
+                  "\" height=\"", pixels.height(), "\" style=\"image-rendering:pixelated\" xlink:href=\"data:image/png;base64,",
                   base64(encode_png(pixels)), "\"/>\n");
 }
 
@@ -112,10 +121,11 @@ std::string SvgCanvas::document(const std::string& title, const std::string& des
                  "\" height=\"", height_, "\" viewBox=\"0 0 ", width_, " ", height_,
                  "\" font-family=\"Helvetica, Arial, sans-serif\" role=\"img\">\n");
   text += concat("<title>", escaped(title), "</title>\n<desc>", escaped(description), "</desc>\n<defs>\n");
-  for (const CellState state : kCellStates) {
-    if (used_patterns_[static_cast<std::size_t>(state)]) text += pattern_definition(state);
+  for (const CellKind kind : kCellKinds) {
+    if (used_patterns_[static_cast<std::size_t>(kind)]) text += pattern_definition(kind);
   }
-  return text + concat("</defs>\n<rect width=\"", width_, "\" height=\"", height_, "\" fill=\"#ffffff\"/>\n", body_, "</svg>\n");
+  return text +
+         concat("</defs>\n<rect width=\"", width_, "\" height=\"", height_, "\" fill=\"#ffffff\"/>\n", body_, "</svg>\n");
 }
 
 }  // namespace multihead::picture

@@ -24,7 +24,7 @@ class SvgCanvas final : public Canvas {
 
   Index width_, height_;
   std::string body_;
-  std::array<bool, kCellStates.size()> used_patterns_{};
+  std::array<bool, kCellKinds.size()> used_patterns_{};
 };
 
 }  // namespace multihead::picture
