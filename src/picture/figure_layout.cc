@@ -7,9 +7,10 @@
 namespace multihead::picture {
 namespace {
 
+// SVG's readers may have wider letters than ours.
 double widest(const std::vector<Tick>& ticks, double em) {
   double width = 0;
-  for (const Tick& tick : ticks) width = std::max(width, text_width(tick.label, em));
+  for (const Tick& tick : ticks) width = std::max(width, 1.08 * text_width(tick.label, em));
   return width;
 }
 

@@ -4,12 +4,14 @@
 #include <charconv>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <numbers>
 
 #include "io/text.h"
 #include "picture/stroke_glyphs.h"
+#include "picture/stroke_glyphs_letters.h"
 
 namespace multihead::picture {
 namespace {
@@ -61,9 +63,27 @@ Glyph parsed(const GlyphText& text) {
   return glyph;
 }
 
+// The accent over the middle of its letter, higher over a capital.
+Glyph accented(const Glyph& base, const char* accent, bool raised) {
+  Glyph glyph = base;
+  for (std::vector<Point> stroke : parsed({0, 0, accent}).strokes) {
+    for (Point& point : stroke) point = {point.x - kBearing + base.advance / 2, point.y + (raised ? 3.2 : 0)};
+    glyph.strokes.push_back(std::move(stroke));
+  }
+  return glyph;
+}
+
 std::map<char32_t, Glyph> all_glyphs() {
   std::map<char32_t, Glyph> glyphs;
   for (const GlyphText& text : kGlyphs) glyphs.emplace(text.character, parsed(text));
+  for (const GlyphText& text : kCyrillic) glyphs.emplace(text.character, parsed(text));
+  for (std::size_t i = 0; i + 1 < std::size(kCyrillicTwins); ++i) glyphs.emplace(kCyrillicTwins[i], glyphs.at(kLatinTwins[i]));
+  std::map<char32_t, const char*> accents;
+  for (const AccentText& text : kAccents) accents.emplace(text.accent, text.strokes);
+  for (std::size_t i = 0; i + 1 < std::size(kAccented); ++i) {
+    const bool raised = kBases[i] >= U'A' && kBases[i] <= U'Z' && kMarks[i] != U'¸';
+    glyphs.emplace(kAccented[i], accented(glyphs.at(kBases[i]), accents.at(kMarks[i]), raised));
+  }
   return glyphs;
 }
 

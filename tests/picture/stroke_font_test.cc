@@ -12,7 +12,8 @@ namespace {
 
 TEST(StrokeFont, HasAllOfAsciiAndTheSignsInUse) {
   for (char32_t c = U' '; c <= U'~'; ++c) EXPECT_TRUE(has_glyph(c)) << static_cast<unsigned>(c);
-  for (const char32_t c : std::u32string_view(U"·×−–…₂→∞≤≥▁Ġ")) EXPECT_TRUE(has_glyph(c)) << static_cast<unsigned>(c);
+  for (const char32_t c : std::u32string_view(U"·×−–…₂→∞≤≥▁ĠЁЖЩюящёÀÉñöüçß"))
+    EXPECT_TRUE(has_glyph(c)) << static_cast<unsigned>(c);
 }
 
 TEST(StrokeFont, StrokesStayWithinTheirLine) {
@@ -41,6 +42,16 @@ TEST(StrokeFont, UnknownCharactersAreBoxesThatTellTheCode) {
                                                 glyph_of(U'2').strokes.size() + glyph_of(U'D').strokes.size());
   EXPECT_GT(glyph_of(U'😀').advance, glyph_of(U'中').advance) << "six digits";
   EXPECT_EQ(&glyph_of(U'中'), &glyph_of(U'中'));
+}
+
+TEST(StrokeFont, CyrillicIsWhole) {
+  for (char32_t c = U'А'; c <= U'я'; ++c) EXPECT_TRUE(has_glyph(c)) << static_cast<unsigned>(c);
+}
+
+TEST(StrokeFont, AccentsAreTheLetterAndMore) {
+  EXPECT_EQ(glyph_of(U'é').advance, glyph_of(U'e').advance);
+  EXPECT_EQ(glyph_of(U'é').strokes.size(), glyph_of(U'e').strokes.size() + 1);
+  EXPECT_GT(glyph_of(U'É').strokes.back().back().y, kCapHeight);
 }
 
 TEST(StrokeFont, DecodesUtf8AndSurvivesWhatIsNone) {
