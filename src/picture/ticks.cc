@@ -61,10 +61,9 @@ std::vector<Tick> ticks_of(const ValueScale& scale) {
 }
 
 std::string label_of(ScaleKind kind, double value) {
-  std::string text = formatted("%.4g", std::abs(value));
-  if (text == "0") return text;
-  if (value < 0) return kMinus + text;
-  return kind == ScaleKind::kLift ? "+" + text : text;
+  const std::string digits = formatted("%.4g", std::abs(value));
+  if (digits == "0") return digits;
+  return concat(value < 0 ? kMinus : kind == ScaleKind::kLift ? "+" : "", digits);
 }
 
 std::string shortened(const std::string& label, std::size_t characters) {
