@@ -160,20 +160,18 @@ class MULTIHEAD_API AttentionMap {
   Tile sampled_tile(Index head, const TileRequest& request, Index step) const;
 
  private:
-  friend class Pyramid;
   struct State;
   std::shared_ptr<const State> state_;
 };
 
 /// All tiles of one head up to zoom min(4, max_zoom), from one sweep over its coefficients: 2 * visible pairs * head_dim
-/// operations once, then every coarse tile is a copy. At most 12 bytes a cell of the finest level and 9 of the others, masked
-/// tiles left out: 131,072 tokens take 140 MiB causal, 250 MiB full. Call from one thread; const calls may then run
-/// concurrently.
+/// operations once, then every coarse tile is a copy. 12 bytes a cell (16 under a mask or bias), tiles without a visible pair
+/// left out: for 131,072 tokens 140 MiB causal, 256 MiB full. Const calls may run concurrently.
 class MULTIHEAD_API Pyramid {
  public:
   static constexpr int kMaxZoom = 4;
 
-  /// Sweeps. Throws InvalidArgument for a head that is not there, Cancelled.
+  /// Sweeps. Throws InvalidArgument for a head that is not there or a map of more than 2^24 rows or keys, Cancelled.
   Pyramid(const AttentionMap& map, Index head, const Progress& progress = {});
   ~Pyramid();
   Pyramid(Pyramid&&) noexcept;

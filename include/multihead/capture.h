@@ -73,11 +73,11 @@ MULTIHEAD_API Capture capture(const ConstTensorView& query, const ConstTensorVie
                               const TensorView& output, const AttentionOptions& options = {}, const CaptureParts& parts = {},
                               const std::optional<TensorView>& lse = std::nullopt);
 
-/// KvCache::attend and what it takes to look at its coefficients. The capture's keys are those that the cache still holds: key
-/// j of sequence b stands at absolute position cache.first_position(b) + j, shorter sequences are padded (key_lengths), and
-/// options.query_offsets count from the first kept key. Where the cache stores another dtype than the query's, both are kept as
-/// f32, which changes no bit of any score. Masks and biases over absolute positions are cut to the kept keys; that needs one
-/// first_position for all sequences when they have more than one column (InvalidArgument otherwise).
+/// KvCache::attend and what it takes to look at its coefficients. The capture's keys are those that these queries may see:
+/// query i of sequence b stands behind options.query_offsets[b] + i of them, shorter sequences are padded (key_lengths), and a
+/// sliding cache becomes a window. Where the cache stores another dtype than the query's, both are kept as f32, which changes
+/// no bit of any score. Masks and biases over absolute positions are cut to those keys; when they have more than one column,
+/// that needs sequences whose first such key is the same (InvalidArgument otherwise).
 MULTIHEAD_API Capture capture(const KvCache& cache, const ConstTensorView& query, const TensorView& output,
                               const AttentionOptions& options = KvCache::causal_options(), const CaptureParts& parts = {},
                               const std::optional<TensorView>& lse = std::nullopt, const std::vector<Index>& sequences = {});

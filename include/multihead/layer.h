@@ -133,7 +133,7 @@ struct ForwardObservation {
   std::optional<TensorView>
       probabilities;  ///< [batch, num_heads, query_len, key_len], f32, f16 or bf16 (reference: f32 or f64)
   /// Filled with what it takes to look at the call's coefficients later (capture.h, which you include to have one): rotated
-  /// query and key, lse, the complete options, W_O. Also with a cache. Not with reference_forward.
+  /// query and key, lse, the complete options, W_O; labels are left as they are. Also with a cache. Not by reference_forward.
   Capture* capture = nullptr;
   bool capture_values = false;  ///< the capture's value and output too
 };

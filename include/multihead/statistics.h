@@ -66,6 +66,7 @@ struct HeadStatistics {
   Measured effective_keys;                    ///< mean N2
   Measured mean_distance;                     ///< mean of sum p |d|
   Measured row_mass;                          ///< mean of sum p: 1, or what a sink logit leaves
+  double squares = 0;                         ///< sum of p^2 over all pairs
   double max_score = 0;                       ///< over all rows; grows before training diverges (QK clipping)
   std::array<Measured, kSinkKeys> sink_mass;  ///< mean mass on the first k = 1 … 4 keys of the sequence (Xiao)
   std::vector<Measured> offset_mass;  ///< mean p at distance StatisticsRequest::offsets[n], rows without that key count 0
@@ -77,7 +78,8 @@ struct HeadStatistics {
   Measured sink_alpha;
   bool is_sink_head = false;
 
-  /// ē(d) = sum of p at distance d / number of pairs at that distance, for d = first_distance + n. Empty unless asked for.
+  /// ē(d) = sum of p at distance d / number of pairs at that distance, for d = first_distance + n. Empty unless asked for, or
+  /// when packed sequences stand so far apart that it would have more than 2^26 entries.
   Index first_distance = 0;
   std::vector<double> distance_mass;     ///< sum of p at that distance
   std::vector<Index> distance_pairs;     ///< visible pairs at that distance
@@ -111,11 +113,11 @@ struct HeadStatistics {
 MULTIHEAD_API std::vector<HeadStatistics> statistics(const AttentionMap& map, const StatisticsRequest& request = {},
                                                      const Progress& progress = {});
 
-/// How alike the maps of two heads are: G_ab = sum_ij p^a_ij p^b_ij over all pairs, and its diagonal computed a second way.
+/// How alike the maps of heads are: G_ab = sum_ij p^a_ij p^b_ij over all pairs. Its diagonal must equal
+/// HeadStatistics::squares, which is computed in another way.
 struct HeadSimilarity {
   std::vector<Index> heads;
-  std::vector<double> gram;     ///< [heads, heads], row-major, symmetric
-  std::vector<double> squares;  ///< [heads]: sum_i of each row's sum p^2 from row statistics; equals the diagonal
+  std::vector<double> gram;  ///< [heads, heads], row-major, symmetric
   /// G_ab / sqrt(G_aa G_bb): 1 for equal maps; 0 when a map is empty.
   double cosine(std::size_t a, std::size_t b) const;
 };
