@@ -28,9 +28,15 @@ FileKind file_kind(const std::filesystem::path& path) {
   throw usage_error("--output: expected a name that ends in .png, .svg or .npy; got '" + path.string() + "'");
 }
 
-// Square cells of k x k coefficients, with k as small as `most_cells` on the longer side allows.
-TileRequest request_for(IndexRange rows, IndexRange keys, Pooling pooling, Index most_cells) {
+// Square cells of k x k coefficients, with k as small as `most_cells` on the longer side allows. A range that ends with the map
+// is filled up to whole cells, which takes nothing in; any other keeps its end, and its cells may differ by one.
+TileRequest request_for(const AttentionMap& map, IndexRange rows, IndexRange keys, Pooling pooling, Index most_cells) {
   const Index k = (std::max(rows.size(), keys.size()) + most_cells - 1) / most_cells;
+  const auto fill = [k](IndexRange& range, Index length) {
+    if (range.end == length) range.end = range.begin + (range.size() + k - 1) / k * k;
+  };
+  fill(rows, map.query_len());
+  fill(keys, map.key_len());
   return {rows, keys, std::max<Index>(1, rows.size() / k), std::max<Index>(1, keys.size() / k), pooling};
 }
 
@@ -45,7 +51,7 @@ Drawing draw(const AttentionMap& map, const MapOptions& options, Index most_cell
   Drawing drawing;
   {
     ProgressLine line("computing the map");
-    drawing.tile = map.tile(*options.head, request_for(rows, keys, options.pooling, most_cells), line.callback());
+    drawing.tile = map.tile(*options.head, request_for(map, rows, keys, options.pooling, most_cells), line.callback());
   }
   ProgressLine line("computing even attention");
   picture::Cells cells = cells_of(map, *options.head, drawing.tile, options.scale, line.callback());
@@ -101,6 +107,7 @@ void print_terminal(const AttentionMap& map, const MapOptions& options) {
   print(picture::render_terminal(drawing.figure, style) + pairs_text(map, *options.head, drawing));
 }
 
+std::string range_text(const IndexRange& range) { return grouped(range.begin) + " to " + grouped(range.end - 1); }
 Json json_of(const IndexRange& range) { return Json{range.begin, range.end}; }
 
 void add_facts(const Drawing& drawing, const MapOptions& options, double seconds, Report& report) {
@@ -108,8 +115,8 @@ void add_facts(const Drawing& drawing, const MapOptions& options, double seconds
   const picture::Figure& figure = drawing.figure;
   report.set("command", "map");
   report.add("map", figure.title, *options.head);
-  report.add("rows", grouped(tile.rows.begin) + " to " + grouped(tile.rows.end - 1), json_of(tile.rows));
-  report.add("keys", grouped(tile.keys.begin) + " to " + grouped(tile.keys.end - 1), json_of(tile.keys));
+  report.add("rows", range_text(tile.rows), json_of(tile.rows));
+  report.add("keys", range_text(tile.keys), json_of(tile.keys));
   report.add("cells", grouped(tile.height) + " x " + grouped(tile.width) + ": " + figure.notes.back(),
              Json{tile.height, tile.width});
   const picture::Domain domain = figure.scale.domain;

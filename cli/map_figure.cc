@@ -78,18 +78,25 @@ std::string title_of(const AttentionMap& map, Index head) {
 
 picture::Axis axis_of(const std::string& name, IndexRange range, const std::vector<std::string>& tokens) {
   picture::Axis axis{name, range.begin, range.end, {}};
-  if (!tokens.empty()) axis.labels.assign(tokens.begin() + range.begin, tokens.begin() + range.end);
+  if (tokens.empty()) return axis;
+  const auto length = static_cast<Index>(tokens.size());
+  axis.labels.assign(tokens.begin() + range.begin, tokens.begin() + std::min(range.end, length));
+  axis.labels.resize(static_cast<std::size_t>(range.size()));  // the last cells may reach beyond the map
   return axis;
 }
 
-std::string scale_name(ScaleKind scale) {
+std::string scale_name(ScaleKind scale, const Tile& tile) {
+  const bool pooled = tile.height < tile.rows.size() || tile.width < tile.keys.size();
+  const std::string number = !pooled || tile.pooling == Pooling::kMax ? "p"
+                             : tile.pooling == Pooling::kMean         ? "mean p"
+                                                                      : "mass";
   switch (scale) {
     case ScaleKind::kLinear:
-      return "p";
+      return number;
     case ScaleKind::kLog:
-      return "log₂ p";
+      return "log₂ " + (number == "p" ? number : "(" + number + ")");
     case ScaleKind::kLift:
-      return "log₂ of p over even attention: 0 = even";
+      return "log₂ of " + number + " over even attention: 0 = even";
   }
   return "";
 }
@@ -116,11 +123,12 @@ picture::Figure figure_of(const AttentionMap& map, const MapOptions& options, co
   if (!origin.empty()) figure.notes.push_back(origin);
   figure.notes.push_back(grouped(map.query_len()) + " queries × " + grouped(map.key_len()) + " keys" +
                          visibility_text(capture.options));
-  figure.notes.push_back(cell_text(tile));
   figure.rows = axis_of("query", tile.rows, labels.query_tokens);
   figure.keys = axis_of("key", tile.keys, labels.key_tokens);
   figure.scale = {options.scale, options.domain ? *options.domain : picture::domain_for(options.scale, cells)};
-  figure.scale_name = scale_name(options.scale);
+  figure.scale_name = scale_name(options.scale, tile);
+  figure.notes.push_back(cell_text(tile) + "; colours from " + picture::label_of(options.scale, figure.scale.domain.low) +
+                         " to " + picture::label_of(options.scale, figure.scale.domain.high));
   figure.plot_size = options.size.value_or(figure.plot_size);
   figure.cells = std::move(cells);
   return figure;

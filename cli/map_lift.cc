@@ -1,5 +1,6 @@
 #include "map_lift.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -39,7 +40,7 @@ Capture uniform_capture(const AttentionMap& map, Index head, IndexRange rows) {
   uniform.options.sinks.clear();
   if (capture.options.mask) uniform.own_mask(*capture.options.mask);
   if (capture.options.attention_bias) own_visibility_of_bias(uniform, capture);
-  for (Index i = rows.begin; i < rows.end; ++i) {
+  for (Index i = rows.begin; i < std::min(rows.end, map.query_len()); ++i) {
     const auto seen = static_cast<double>(map.visible_keys(head, i));
     uniform.lse.view().at<float>(map.batch_entry(), head, i) = static_cast<float>(std::log(seen));
   }

@@ -83,10 +83,16 @@ Domain domain_for(ScaleKind kind, const Cells& cells) {
   if (kind == ScaleKind::kLog) {
     if (values.empty()) return {-16, 0};
     const double high = std::min(0.0, std::ceil(*std::max_element(values.begin(), values.end())));
-    return {std::clamp(std::floor(percentile(std::move(values), 0.02)), high - 24, high - 4), high};
+    return {std::clamp(std::floor(percentile(std::move(values), 0.1)), high - 20, high - 4), high};
   }
-  for (double& value : values) value = std::abs(value);
-  const double size = values.empty() ? 1 : std::clamp(std::ceil(percentile(std::move(values), 0.98)), 1.0, 16.0);
+  std::vector<double> sizes, positive;
+  for (const double value : values) {
+    sizes.push_back(std::abs(value));
+    if (value > 0) positive.push_back(value);
+  }
+  const double all = sizes.empty() ? 0 : percentile(std::move(sizes), 0.75);
+  const double high = positive.empty() ? 0 : percentile(std::move(positive), 0.99);
+  const double size = std::clamp(std::ceil(std::max(all, high)), 1.0, 12.0);
   return {-size, size};
 }
 

@@ -27,19 +27,16 @@ std::string share_of(Index count, Index all) {
 std::vector<LegendEntry> legend_of(const Figure& figure) {
   const Census census = census_of(figure.scale, figure.cells);
   const Index all = figure.cells.height * figure.cells.width;
-  const std::string name = figure.scale.kind == ScaleKind::kLinear ? "p"
-                           : figure.scale.kind == ScaleKind::kLog  ? "log₂ p"
-                                                                   : "lift";
   std::vector<LegendEntry> entries;
   if (census.above > 0) {
     const std::string bound = label_of(figure.scale.kind, figure.scale.domain.high);
-    entries.push_back({figure.scale.palette().over(), name + " > " + bound + ": " + share_of(census.above, all), {}});
+    entries.push_back({figure.scale.palette().over(), "above " + bound + ": " + share_of(census.above, all), {}});
   }
   for (const CellKind kind : kCellKinds) {
     const Index count = census.of_kind[static_cast<std::size_t>(kind)];
     if (kind == CellKind::kValue || count == 0) continue;
     std::string words(name_of(kind));
-    if (kind == CellKind::kBelow) words = name + " < " + label_of(figure.scale.kind, figure.scale.domain.low);
+    if (kind == CellKind::kBelow) words = "below " + label_of(figure.scale.kind, figure.scale.domain.low);
     entries.push_back({kind, words + ": " + share_of(count, all), {}});
   }
   return entries;

@@ -19,6 +19,17 @@ std::string formatted(const char* format, double number) {
   return text.data();
 }
 
+// What tells tokens apart must be seen: " a" is not "a".
+std::string visible(const std::string& label) {
+  const std::size_t first = label.find_first_not_of(' '), last = label.find_last_not_of(' ');
+  std::string text;
+  for (std::size_t i = 0; i < label.size(); ++i) {
+    const bool at_end = first == std::string::npos || i < first || i > last;
+    text += label[i] == ' ' && at_end ? "▁" : label[i] == '\n' ? "\\n" : label[i] == '\t' ? "\\t" : std::string(1, label[i]);
+  }
+  return printable(text);
+}
+
 }  // namespace
 
 double round_step(double least) {
@@ -67,7 +78,7 @@ std::string label_of(ScaleKind kind, double value) {
 }
 
 std::string shortened(const std::string& label, std::size_t characters) {
-  const std::string text = printable(label);
+  const std::string text = visible(label);
   std::size_t bytes = 0;
   for (std::size_t i = 0; bytes < text.size(); ++i) {
     const std::size_t next = bytes + std::max<std::size_t>(1, utf8_length(std::string_view(text).substr(bytes)));
@@ -80,7 +91,7 @@ std::string shortened(const std::string& label, std::size_t characters) {
 std::string grouped(Index number) {
   std::string text = std::to_string(number);
   for (std::ptrdiff_t at = static_cast<std::ptrdiff_t>(text.size()) - 3; at > (number < 0 ? 1 : 0); at -= 3) {
-    text.insert(static_cast<std::size_t>(at), ",");
+    text.insert(static_cast<std::size_t>(at), 1, ',');
   }
   return text;
 }

@@ -35,7 +35,7 @@ std::vector<Tick> ticks_of(const ValueScale& scale);
 /// A number as the scale is labelled: "0.25", "−4", "+2".
 std::string label_of(ScaleKind kind, double value);
 
-/// Shortened to `characters` with "…" at the end; control characters escaped.
+/// Shortened to `characters` with "…" at the end. Spaces at the ends become ▁, line ends \\n, other control characters \\xHH.
 std::string shortened(const std::string& label, std::size_t characters);
 
 /// 131,072.

@@ -25,26 +25,27 @@ TEST(CellsDomain, LinearIsAllOfP) {
 }
 
 TEST(CellsDomain, LogIsWholeBitsFromThePercentile) {
-  // 100 values from -10.05 down to -0.15, and one far below, which is less than 2 % of them.
-  std::vector<float> values{-200};
-  for (int i = 0; i < 100; ++i) values.push_back(-10.05f + 0.1f * static_cast<float>(i));
+  // 91 values from -10.05 up, and ten far below, which are no more than a tenth.
+  std::vector<float> values(10, -200);
+  for (int i = 0; i < 91; ++i) values.push_back(-10.05f + 0.11f * static_cast<float>(i));
   Domain domain = domain_for(ScaleKind::kLog, cells_with(values));
-  EXPECT_EQ(domain.low, -10);
+  EXPECT_EQ(domain.low, -11);
   EXPECT_EQ(domain.high, 0);
   domain = domain_for(ScaleKind::kLog, cells_with({-7.5f, -7.4f, -7.3f}));
   EXPECT_EQ(domain.low, -11) << "at least four bits";
   EXPECT_EQ(domain.high, -7);
   domain = domain_for(ScaleKind::kLog, cells_with({-100, -90, -80, -2.5f}));
-  EXPECT_EQ(domain.low, -26) << "at most 24 bits";
+  EXPECT_EQ(domain.low, -22) << "at most 20 bits";
   EXPECT_EQ(domain.high, -2);
 }
 
 TEST(CellsDomain, LiftIsSymmetric) {
-  const Domain domain = domain_for(ScaleKind::kLift, cells_with({-3.2f, 1, 2, 0.5f}));
+  const Domain domain = domain_for(ScaleKind::kLift, cells_with({-30, -3.2f, -2, -1, 2.5f}));
   EXPECT_EQ(domain.low, -domain.high);
-  EXPECT_EQ(domain.high, 2) << "the 98th percentile of four values, by position, is the third";
+  EXPECT_EQ(domain.high, 4) << "three quarters of the sizes 1, 2, 2.5, 3.2, 30 reach 3.2";
+  EXPECT_EQ(domain_for(ScaleKind::kLift, cells_with({-1, -1, -1, 5.5f})).high, 6) << "the positive ones keep their colours";
   EXPECT_EQ(domain_for(ScaleKind::kLift, cells_with({0.1f})).high, 1);
-  EXPECT_EQ(domain_for(ScaleKind::kLift, cells_with({-90, -90})).high, 16);
+  EXPECT_EQ(domain_for(ScaleKind::kLift, cells_with({-90, -90})).high, 12);
 }
 
 TEST(CellsDomain, IgnoresWhatIsNoValue) {

@@ -190,7 +190,9 @@ TEST(FigureTicks, LongTokensAreShortened) {
   EXPECT_EQ(shortened("abc", 3), "abc");
   EXPECT_EQ(shortened("abcd", 3), "ab…");
   EXPECT_EQ(shortened("中文中文", 3), "中文…");
-  EXPECT_EQ(shortened("a\nb", 9), "a\\x0Ab");
+  EXPECT_EQ(shortened("a\nb\x01", 9), "a\\nb\\x01");
+  EXPECT_EQ(shortened(" a b ", 9), "▁a b▁");
+  EXPECT_EQ(shortened("  ", 9), "▁▁");
 }
 
 }  // namespace
