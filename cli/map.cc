@@ -107,16 +107,17 @@ void print_terminal(const AttentionMap& map, const MapOptions& options) {
   print(picture::render_terminal(drawing.figure, style) + pairs_text(map, *options.head, drawing));
 }
 
-std::string range_text(const IndexRange& range) { return grouped(range.begin) + " to " + grouped(range.end - 1); }
-Json json_of(const IndexRange& range) { return Json{range.begin, range.end}; }
+void add_range(const std::string& name, const picture::Axis& axis, Report& report) {
+  report.add(name, grouped(axis.begin) + " to " + grouped(axis.existing_end() - 1), Json{axis.begin, axis.existing_end()});
+}
 
 void add_facts(const Drawing& drawing, const MapOptions& options, double seconds, Report& report) {
   const Tile& tile = drawing.tile;
   const picture::Figure& figure = drawing.figure;
   report.set("command", "map");
   report.add("map", figure.title, *options.head);
-  report.add("rows", range_text(tile.rows), json_of(tile.rows));
-  report.add("keys", range_text(tile.keys), json_of(tile.keys));
+  add_range("rows", figure.rows, report);
+  add_range("keys", figure.keys, report);
   report.add("cells", grouped(tile.height) + " x " + grouped(tile.width) + ": " + figure.notes.back(),
              Json{tile.height, tile.width});
   const picture::Domain domain = figure.scale.domain;

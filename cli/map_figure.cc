@@ -76,12 +76,9 @@ std::string title_of(const AttentionMap& map, Index head) {
   return title;
 }
 
-picture::Axis axis_of(const std::string& name, IndexRange range, const std::vector<std::string>& tokens) {
-  picture::Axis axis{name, range.begin, range.end, {}};
-  if (tokens.empty()) return axis;
-  const auto length = static_cast<Index>(tokens.size());
-  axis.labels.assign(tokens.begin() + range.begin, tokens.begin() + std::min(range.end, length));
-  axis.labels.resize(static_cast<std::size_t>(range.size()));  // the last cells may reach beyond the map
+picture::Axis axis_of(const std::string& name, IndexRange range, Index length, const std::vector<std::string>& tokens) {
+  picture::Axis axis{name, range.begin, range.end, {}, length};
+  if (!tokens.empty()) axis.labels.assign(tokens.begin() + range.begin, tokens.begin() + axis.existing_end());
   return axis;
 }
 
@@ -123,8 +120,8 @@ picture::Figure figure_of(const AttentionMap& map, const MapOptions& options, co
   if (!origin.empty()) figure.notes.push_back(origin);
   figure.notes.push_back(grouped(map.query_len()) + " queries × " + grouped(map.key_len()) + " keys" +
                          visibility_text(capture.options));
-  figure.rows = axis_of("query", tile.rows, labels.query_tokens);
-  figure.keys = axis_of("key", tile.keys, labels.key_tokens);
+  figure.rows = axis_of("query", tile.rows, map.query_len(), labels.query_tokens);
+  figure.keys = axis_of("key", tile.keys, map.key_len(), labels.key_tokens);
   figure.scale = {options.scale, options.domain ? *options.domain : picture::domain_for(options.scale, cells)};
   figure.scale_name = scale_name(options.scale, tile);
   figure.notes.push_back(cell_text(tile) + "; colours from " + picture::label_of(options.scale, figure.scale.domain.low) +

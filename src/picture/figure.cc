@@ -29,7 +29,8 @@ Box cell_box(const FigureLayout& layout, Index row, Index column) {
 
 // "query 3" or "queries 4–7".
 std::string place_of(const Axis& axis, Index cell, Index cells) {
-  const Index begin = axis.begin + cell * axis.size() / cells, end = axis.begin + (cell + 1) * axis.size() / cells;
+  const Index begin = axis.begin + cell * axis.size() / cells,
+              end = std::min(axis.begin + (cell + 1) * axis.size() / cells, axis.length);
   if (end - begin > 1) return axis.name + " " + grouped(begin) + "–" + grouped(end - 1);
   const std::string label = axis.labels.empty() ? "" : " '" + axis.labels[static_cast<std::size_t>(begin - axis.begin)] + "'";
   return axis.name + " " + grouped(begin) + label;
@@ -171,7 +172,8 @@ void check(const Figure& figure) {
   require(cells.values.size() == size && cells.kinds.size() == size, "figure: expected ", size, " values and kinds; got ",
           cells.values.size(), " and ", cells.kinds.size());
   for (const Axis* axis : {&figure.rows, &figure.keys}) {
-    require(axis->labels.empty() || static_cast<Index>(axis->labels.size()) == axis->size(), "figure: expected ", axis->size(),
+    const Index existing = axis->existing_end() - axis->begin;
+    require(axis->labels.empty() || static_cast<Index>(axis->labels.size()) == existing, "figure: expected ", existing,
             " labels or none; got ", axis->labels.size());
   }
   require(figure.plot_size > 0, "figure: expected a size in pixels; got ", figure.plot_size);

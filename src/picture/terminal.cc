@@ -164,7 +164,7 @@ Index first_position(const Axis& axis, Index cell, Index cells) { return axis.be
 
 // Positions of the first and the last column's keys above the map.
 std::string key_line(const Figure& figure, std::size_t label_width, std::size_t map_width) {
-  const std::string first = figure.keys.name + " " + grouped(figure.keys.begin), last = grouped(figure.keys.end - 1);
+  const std::string first = figure.keys.name + " " + grouped(figure.keys.begin), last = grouped(figure.keys.existing_end() - 1);
   const std::string indent(label_width + 1, ' ');
   if (first.size() + last.size() + 1 > map_width) return indent + first + "\n";
   return indent + first + padded_left(last, map_width - first.size()) + "\n";
@@ -216,7 +216,7 @@ Index cells_across(const TerminalStyle& style, Index largest_row) {
 std::string render_terminal(const Figure& figure, const TerminalStyle& style) {
   check(figure);
   const bool plain = style.colors == TerminalColors::kNone;
-  const std::size_t label_width = grouped(std::max<Index>(figure.rows.end - 1, 0)).size();
+  const std::size_t label_width = grouped(std::max<Index>(figure.rows.existing_end() - 1, 0)).size();
   const auto map_width = static_cast<std::size_t>(figure.cells.width * (plain ? kCellsWithoutColors : 1));
   std::string text = line_of(figure.title, style);
   for (const std::string& note : figure.notes) text += line_of(note, style);

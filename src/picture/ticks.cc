@@ -44,17 +44,19 @@ double round_step(double least) {
 std::vector<Tick> ticks_of(const Axis& axis, double room) {
   std::vector<Tick> ticks;
   const auto size = static_cast<double>(axis.size());
-  if (axis.size() <= 0) return ticks;
+  if (axis.existing_end() <= axis.begin) return ticks;
   const auto add = [&](Index position, std::string label) {
     ticks.push_back({(static_cast<double>(position - axis.begin) + 0.5) / size, std::move(label)});
   };
   if (!axis.labels.empty() && size <= room) {
-    for (Index i = 0; i < axis.size(); ++i) add(axis.begin + i, shortened(axis.labels[static_cast<std::size_t>(i)], 14));
+    for (Index i = axis.begin; i < axis.existing_end(); ++i) {
+      add(i, shortened(axis.labels[static_cast<std::size_t>(i - axis.begin)], 14));
+    }
     return ticks;
   }
   const auto step = static_cast<Index>(round_step(std::max(1.0, size / std::max(1.0, room))));
   const Index first = (axis.begin + step - 1) / step * step;
-  for (Index i = first; i < axis.end; i += step) add(i, grouped(i));
+  for (Index i = first; i < axis.existing_end(); i += step) add(i, grouped(i));
   if (ticks.empty()) add(axis.begin, grouped(axis.begin));
   return ticks;
 }

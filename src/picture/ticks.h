@@ -1,6 +1,8 @@
 // Where an axis or a colour bar has marks, and what is written beside them.
 #pragma once
 
+#include <algorithm>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -8,12 +10,14 @@
 
 namespace multihead::picture {
 
-/// Positions begin … end - 1 of a map's side.
+/// Positions begin … end - 1 of a map's side. Those from `length` on do not exist: the last cell reaches beyond the map.
 struct Axis {
   std::string name;  ///< "query"
   Index begin = 0, end = 0;
-  std::vector<std::string> labels;  ///< one a position, or none
+  std::vector<std::string> labels;                   ///< one a position that exists, or none
+  Index length = std::numeric_limits<Index>::max();  ///< of the whole side
 
+  Index existing_end() const { return std::min(end, length); }
   Index size() const { return end - begin; }
 };
 

@@ -211,7 +211,7 @@ TEST_F(CliMap, ReportTellsWhatWasWritten) {
   EXPECT_EQ(json["command"], "map");
   EXPECT_EQ(json["map"], kHead);
   EXPECT_EQ(json["cells"], (std::vector<Index>{10, 13}));
-  EXPECT_EQ(json["rows"], (std::vector<Index>{0, 40})) << "whole cells";
+  EXPECT_EQ(json["rows"], (std::vector<Index>{0, kQueries})) << "the last cell reaches beyond, the rows do not";
   EXPECT_EQ(json["scale"], (std::vector<double>{-12.5, -1}));
   EXPECT_EQ(json["written"], "m.png");
   Index all = 0;

@@ -180,6 +180,8 @@ TEST(FigureTicks, RoundNumbersOrTokens) {
   EXPECT_EQ(labels(ticks_of(Axis{"key", 130000, 131072, {}}, 4)), (Words{"130,000", "130,500", "131,000"}));
   EXPECT_EQ(labels(ticks_of(Axis{"key", 21, 29, {}}, 0.5)), (Words{"21"})) << "one at least";
   EXPECT_EQ(labels(ticks_of(Axis{"key", 5, 7, {"a", "b"}}, 2)), (Words{"a", "b"}));
+  EXPECT_EQ(labels(ticks_of(Axis{"key", 0, 102, {}, 100}, 10)), (Words{"0", "20", "40", "60", "80"})) << "100 does not exist";
+  EXPECT_EQ(labels(ticks_of(Axis{"key", 5, 8, {"a", "b"}, 7}, 3)), (Words{"a", "b"}));
   EXPECT_DOUBLE_EQ(ticks_of(Axis{"key", 5, 7, {"a", "b"}}, 2)[1].at, 0.75) << "the middle of its position";
   EXPECT_EQ(labels(ticks_of(ValueScale{ScaleKind::kLinear, {0, 1}})), (Words{"0", "0.2", "0.4", "0.6", "0.8", "1"}));
   EXPECT_EQ(labels(ticks_of(ValueScale{ScaleKind::kLog, {-8, -2}})), (Words{"−8", "−7", "−6", "−5", "−4", "−3", "−2"}));
