@@ -34,8 +34,19 @@ std::string extent_text(Index positions, Index cells) {
   return positions % cells == 0 ? least : least + " or " + std::to_string(positions / cells + 1);
 }
 
+bool is_pooled(const Tile& tile) { return tile.height < tile.rows.size() || tile.width < tile.keys.size(); }
+
+// Coefficients as the kernel had them: going through log2 p and back would move their last bits.
+void use_exact_bits(const AttentionMap& map, Index head, const Tile& tile, picture::Cells& cells) {
+  for (Index i = tile.rows.begin; i < tile.rows.end; ++i) {
+    const MapRow row = map.row(head, i);
+    std::copy_n(row.probability.begin() + tile.keys.begin, tile.width,
+                cells.values.begin() + (i - tile.rows.begin) * tile.width);
+  }
+}
+
 std::string cell_text(const Tile& tile) {
-  if (tile.height == tile.rows.size() && tile.width == tile.keys.size()) return "each cell is one coefficient";
+  if (!is_pooled(tile)) return "each cell is one coefficient";
   const std::string size =
       extent_text(tile.rows.size(), tile.height) + " queries × " + extent_text(tile.keys.size(), tile.width) + " keys";
   switch (tile.pooling) {
@@ -83,10 +94,9 @@ picture::Axis axis_of(const std::string& name, IndexRange range, Index length, c
 }
 
 std::string scale_name(ScaleKind scale, const Tile& tile) {
-  const bool pooled = tile.height < tile.rows.size() || tile.width < tile.keys.size();
-  const std::string number = !pooled || tile.pooling == Pooling::kMax ? "p"
-                             : tile.pooling == Pooling::kMean         ? "mean p"
-                                                                      : "mass";
+  const std::string number = !is_pooled(tile) || tile.pooling == Pooling::kMax ? "p"
+                             : tile.pooling == Pooling::kMean                  ? "mean p"
+                                                                               : "mass";
   switch (scale) {
     case ScaleKind::kLinear:
       return number;
@@ -106,6 +116,7 @@ picture::Cells cells_of(const AttentionMap& map, Index head, const Tile& tile, S
   if (scale == ScaleKind::kLift) cells.values = lift_of(map, head, tile, progress);
   if (scale == ScaleKind::kLinear) {
     for (float& value : cells.values) value = std::exp2(value);
+    if (!is_pooled(tile)) use_exact_bits(map, head, tile, cells);
   }
   return cells;
 }
