@@ -135,7 +135,7 @@ struct HeadSimilarity {
   std::vector<Index> heads;
   std::vector<double> gram;  ///< [heads, heads], row-major, symmetric
   /// G_ab / sqrt(G_aa G_bb): 1 for equal maps; 0 when a map is empty.
-  double cosine(std::size_t a, std::size_t b) const;
+  MULTIHEAD_API double cosine(std::size_t a, std::size_t b) const;
 };
 /// One sweep over all given heads at once (empty: all): heads * (2 * visible pairs * head_dim) + heads^2 * pairs operations.
 /// Throws InvalidArgument for a head that is not there, Cancelled.

@@ -5,10 +5,12 @@
 #include <filesystem>
 #include <string>
 
+#include "multihead/export.h"
+
 namespace multihead {
 
 /// A new file beside `target` that takes its place on commit() and vanishes without it.
-class AtomicFile {
+class MULTIHEAD_API AtomicFile {
  public:
   /// A symbolic link is followed. Throws IoError: folder missing or not writable, target neither a regular file nor new.
   explicit AtomicFile(const std::filesystem::path& target);

@@ -23,7 +23,7 @@ class CliCommandLine : public CommandTest {
 
 TEST_F(CliCommandLine, HelpNamesEveryCommandAndEveryOption) {
   const std::string help = run_ok({"--help"}).out;
-  for (const char* word : {"run", "attend", "inspect", "describe", "targets", "bench", "--version"}) {
+  for (const char* word : {"run", "attend", "inspect", "describe", "map", "targets", "bench", "--version"}) {
     EXPECT_NE(help.find(word), std::string::npos) << word;
   }
   const std::pair<const char*, std::vector<const char*>> kOptions[] = {
@@ -36,6 +36,9 @@ TEST_F(CliCommandLine, HelpNamesEveryCommandAndEveryOption) {
         "--probabilities", "--dtype",  "--threads",     "--target",  "--reference", "--compare",      "--json"}},
       {"inspect", {"PATH", "--json"}},
       {"describe", {"--preset", "--model-dim", "--heads", "--kv-heads", "--head-dim", "--length", "--key-length", "--json"}},
+      {"map",
+       {"CAPTURE", "--head", "--batch", "--rows", "--keys", "--pool", "--scale", "--domain", "--size", "--output", "--terminal",
+        "--json"}},
       {"targets", {"--json"}},
       {"bench", {"--filter", "--list", "--threads", "--target", "--json"}}};
   for (const auto& [command, options] : kOptions) {
