@@ -11,6 +11,7 @@ namespace {
 
 using kernels::Block;
 using kernels::kBlockLanes;
+using kernels::kCopyingBlockLanes;
 using kernels::kKeyBlock;
 using kernels::kKeyChunk;
 using kernels::Sequence;
@@ -38,6 +39,14 @@ Index count_items(const kernels::AttentionProblem& problem, Index block_lanes) {
   return items;
 }
 
+// K or V blocks are gathered or converted to contiguous scratch, once for all lanes of an item.
+bool copies_rows(const kernels::AttentionProblem& problem) {
+  const auto dense = [](const kernels::Strided<const void>& array, Index dim) {
+    return array.dtype == DType::kF32 && (array.strides[3] == 1 || dim == 1) && array.strides[2] == dim;
+  };
+  return !dense(problem.key, problem.head_dim) || !dense(problem.value, problem.value_dim);
+}
+
 }  // namespace
 
 Block WorkCut::block(const kernels::AttentionProblem& problem, Index item) const {
@@ -60,7 +69,7 @@ WorkCut cut_work(const kernels::AttentionProblem& problem) {
   // thread has work, never below one panel.
   const Index panel = kernels::kernel_shape().panel_lanes;
   constexpr Index kMaxLaneFloats = 192 * 1024;
-  cut.block_lanes = kBlockLanes;
+  cut.block_lanes = copies_rows(problem) ? kCopyingBlockLanes : kBlockLanes;
   while (cut.block_lanes > panel && cut.block_lanes % 2 == 0 &&
          (cut.block_lanes * (problem.head_dim + 2 * problem.value_dim) > kMaxLaneFloats ||
           (threads > 1 && count_items(problem, cut.block_lanes) < 2 * threads))) {
@@ -93,10 +102,7 @@ AttentionPlan plan(const ConstTensorView& query, const ConstTensorView& key, con
   result.key_chunk = kKeyChunk;
   result.work_items = cut.items();
   result.threads = cut.threads;
-  const auto dense = [](const kernels::Strided<const void>& array, Index dim) {
-    return array.dtype == DType::kF32 && (array.strides[3] == 1 || dim == 1) && array.strides[2] == dim;
-  };
-  result.copies_keys = !dense(problem.key, problem.head_dim) || !dense(problem.value, problem.value_dim);
+  result.copies_keys = copies_rows(problem);
   result.workspace_bytes = static_cast<Index>(kernels::workspace_floats(problem, cut.block_lanes) * sizeof(float));
   result.reason =
       concat(decode ? concat("at most ", cut.block(problem, 0).lane_end, " queries a key/value head: keys lie across lanes")

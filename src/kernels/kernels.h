@@ -19,6 +19,8 @@ inline constexpr Index kKeyBlock = 96;
 inline constexpr Index kKeyChunk = 4 * kKeyBlock;
 /// (query, head) pairs of one work item at most: panels of 3, 12, 24 and 48 lanes all divide it.
 inline constexpr Index kBlockLanes = 192;
+/// The same where K and V must be gathered or converted first: the more lanes share a copied block, the less it costs.
+inline constexpr Index kCopyingBlockLanes = 2 * kBlockLanes;
 
 /// What one register tile of the active target spans.
 struct KernelShape {
