@@ -110,6 +110,26 @@ Json counters_json(const Problem& problem) {
   return {{"divisors", std::move(divisors)}, {"here", row(config)}};
 }
 
+// All stages, and with `compare_heads` those of the same projections in so many heads.
+Json answer_json(const Problem& problem, const Json& body) {
+  Json answer = stages_json(problem);
+  if (!body.contains("compare_heads") || body["compare_heads"].is_null()) return answer;
+  const Json& heads = body["compare_heads"];
+  if (!heads.is_number_integer() || heads.get<Index>() < 1 || heads.get<Index>() > kMaxWidth)
+    throw InvalidArgument("compare_heads: expected a whole number from 1 to " + std::to_string(kMaxWidth) + "; got " + heads.dump());
+  const Problem other = regrouped(problem, heads.get<Index>());
+  const Stages stages = compute(other);
+  answer["compare"] = json_of(stages, problem.mask);
+  if (other.num_heads == 1) {
+    const ScoreIdentity identity = score_identity(stages, compute(problem));
+    answer["compare"]["identity"] = {{"factor", lab::json_of(identity.factor)},
+                                     {"left", lab::json_of(identity.left)},
+                                     {"right", lab::json_of(identity.right)},
+                                     {"difference", lab::json_of(identity.difference)}};
+  }
+  return answer;
+}
+
 }  // namespace
 
 Json stages_json(const Problem& problem) {
@@ -135,23 +155,12 @@ Response lab_api(const Request& request) {
     throw HttpError{400, "expected JSON; it breaks off at byte " + std::to_string(error.byte)};
   }
   const Problem problem = problem_from(body);
-  Json answer = stages_json(problem);
-  if (body.contains("compare_heads") && !body["compare_heads"].is_null()) {
-    const Json& heads = body["compare_heads"];
-    if (!heads.is_number_integer() || heads.get<Index>() < 1 || heads.get<Index>() > kMaxWidth)
-      throw InvalidArgument("compare_heads: expected a whole number from 1 to 16; got " + heads.dump());
-    const Problem other = regrouped(problem, heads.get<Index>());
-    const Stages stages = compute(other);
-    answer["compare"] = json_of(stages, problem.mask);
-    if (other.num_heads == 1) {
-      const ScoreIdentity identity = score_identity(stages, compute(problem));
-      answer["compare"]["identity"] = {{"factor", lab::json_of(identity.factor)},
-                                       {"left", lab::json_of(identity.left)},
-                                       {"right", lab::json_of(identity.right)},
-                                       {"difference", lab::json_of(identity.difference)}};
-    }
+  try {
+    return json_response(answer_json(problem, body));
+  } catch (const InvalidArgument& error) {
+    if (request.parameter("refusals") != "answer") throw;
+    return json_response({{"refused", error.what()}});
   }
-  return json_response(answer);
 }
 
 Response presets_api(const Request&) {

@@ -6,7 +6,8 @@
 
 namespace multihead::lab {
 
-/// POST /api/lab: a problem (problem_from) to its stages. `compare_heads` adds the same projections cut into so many heads.
+/// POST /api/lab: a problem (problem_from) to its stages. `compare_heads` adds the same projections cut into so
+/// many heads. What the engine refuses is status 400; with ?refusals=answer it is 200 {"refused": text}.
 Response lab_api(const Request& request);
 /// GET /api/presets: the lab's presets as problems, by name, the first one first.
 Response presets_api(const Request& request);

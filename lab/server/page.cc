@@ -57,9 +57,8 @@ std::string numbers(const Json& texts) {
   std::string html = "<div class=\"plain-row\">" + table("X", json_of(problem.input)) + "</div>\n";
   int index = 0;
   for (const Json& head : stages["heads"]) {
-    const std::string name(1, static_cast<char>('A' + index));
     const std::string number = std::to_string(++index);
-    html += "<h3>" + escaped(text("head")) + " " + name + "</h3>\n<div class=\"plain-row\">";
+    html += "<h3>" + escaped(text("head")) + " " + number + "</h3>\n<div class=\"plain-row\">";
     html += table("Q" + number, head["query"]) + table("K" + number, head["key"]) + table("V" + number, head["value"]);
     html += table(text("stage.scores"), head["scores"]) + table(text("stage.probabilities"), head["probabilities"]);
     html += table("O" + number, head["output"]) + "</div>\n";

@@ -1,0 +1,1 @@
+export class MapRoom { constructor(root) { this.root = root; } async mount() { this.root.replaceChildren(); } unmount() {} }
