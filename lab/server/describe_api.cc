@@ -51,7 +51,14 @@ Response describe_api(const Request& request) {
   }
   const Index query_len = integer_parameter(request, "query_len", length, 0, kMaxLen);
   const Index key_len = integer_parameter(request, "key_len", query_len, 0, kMaxLen);
-  const LayerDescription description = describe(config, query_len, key_len, flag(request, "bias", false));
+  const bool bias = flag(request, "bias", false);
+  LayerDescription description;
+  try {
+    description = describe(config, query_len, key_len, bias);
+  } catch (const InvalidArgument& error) {
+    if (request.parameter("refusals") != "answer") throw;
+    return json_response({{"refused", error.what()}});
+  }
   const LayerConfig& c = description.config;
   return json_response({{"config",
                          {{"model_dim", c.model_dim},

@@ -13,7 +13,8 @@ Response lab_api(const Request& request);
 Response presets_api(const Request& request);
 /// GET /api/random?seed=N: one problem of whole numbers.
 Response random_api(const Request& request);
-/// GET /api/describe?preset=NAME, or model_dim, num_heads, num_kv_heads, head_dim, causal; also query_len, key_len, bias.
+/// GET /api/describe?preset=NAME, or model_dim, num_heads, num_kv_heads, head_dim, causal, rotary; also query_len,
+/// key_len, bias, and refusals as above.
 Response describe_api(const Request& request);
 
 /// All stages of a problem as JSON; what lab_api answers without `compare_heads`.
