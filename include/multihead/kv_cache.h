@@ -57,6 +57,10 @@ class MULTIHEAD_API KvCache {
   /// Stored keys of one sequence, oldest first, [num_kv_heads, kept, head_dim], as a dense copy in the storage type.
   Tensor keys(Index sequence) const;
   Tensor values(Index sequence) const;
+  /// The same from absolute position `first` on: a sliding cache still has some that its last queries saw and no new one will.
+  /// Throws InvalidArgument for a position that is no longer, or not yet, kept.
+  Tensor keys(Index sequence, Index first) const;
+  Tensor values(Index sequence, Index first) const;
 
   /// Causal attention of the last n positions of some sequences, after they were appended.
   /// query [count, num_heads, n, head_dim], output [count, num_heads, n, value_dim], lse [count, num_heads, n] f32;

@@ -112,6 +112,7 @@ struct LayerWeights {
 };
 
 class KvCache;
+struct Capture;
 
 /// What one call adds to the layer.
 struct ForwardOptions {
@@ -131,6 +132,10 @@ struct ForwardObservation {
   std::optional<TensorView> lse;  ///< [batch, num_heads, query_len], f32 (reference_forward: or f64)
   std::optional<TensorView>
       probabilities;  ///< [batch, num_heads, query_len, key_len], f32, f16 or bf16 (reference: f32 or f64)
+  /// Filled with what it takes to look at the call's coefficients later (capture.h, which you include to have one): rotated
+  /// query and key, lse, the complete options, W_O; labels are left as they are. Also with a cache. Not by reference_forward.
+  Capture* capture = nullptr;
+  bool capture_values = false;  ///< the capture's value and output too
 };
 
 /// A ready layer: weights converted to f32 and packed once, beside the given ones. Calls may run concurrently.

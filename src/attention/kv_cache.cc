@@ -112,8 +112,10 @@ struct KvCache::State {
     furthest[static_cast<std::size_t>(sequence)] = std::max(furthest[static_cast<std::size_t>(sequence)], length);
   }
 
-  Tensor kept(Index sequence, const Tensor& storage, Index dim) const {
-    const Index first = first_position(sequence), count = length(sequence) - first;
+  Tensor kept(Index sequence, Index first, const Tensor& storage, Index dim) const {
+    const Index count = length(sequence) - first;
+    require(first >= kept_from(sequence) && count >= 0, "KvCache: sequence ", sequence, " keeps positions ",
+            kept_from(sequence), " … ", length(sequence), "; got ", first);
     Tensor result = Tensor::uninitialized(config.dtype, {config.num_kv_heads, count, dim});
     const auto row_bytes = static_cast<std::size_t>(dim) * size_of(config.dtype);
     for (Index head = 0; head < config.num_kv_heads; ++head) {
@@ -184,8 +186,16 @@ void KvCache::truncate(Index sequence, Index length) {
   state_->lengths[static_cast<std::size_t>(sequence)] = length;
 }
 
-Tensor KvCache::keys(Index sequence) const { return state_->kept(sequence, state_->keys, state_->config.head_dim); }
-Tensor KvCache::values(Index sequence) const { return state_->kept(sequence, state_->values, state_->config.value_dim); }
+Tensor KvCache::keys(Index sequence) const { return keys(sequence, state_->first_position(sequence)); }
+Tensor KvCache::values(Index sequence) const { return values(sequence, state_->first_position(sequence)); }
+Tensor KvCache::keys(Index sequence, Index first) const {
+  state_->length(sequence);
+  return state_->kept(sequence, first, state_->keys, state_->config.head_dim);
+}
+Tensor KvCache::values(Index sequence, Index first) const {
+  state_->length(sequence);
+  return state_->kept(sequence, first, state_->values, state_->config.value_dim);
+}
 
 void KvCache::attend(const ConstTensorView& query, const TensorView& output, const AttentionOptions& options,
                      const std::optional<TensorView>& lse, const std::vector<Index>& sequences) const {

@@ -186,7 +186,7 @@ inline bool needs_adjustment(const AttentionProblem& problem) {
 }
 
 // softcap -> bias and ALiBi -> visibility, in place on the scores of one panel; new maxima; which lanes saw a key.
-HWY_NOINLINE void adjust_scores(const BlockContext& c, Index first, Index width, const TileKeys& tile,
+inline HWY_NOINLINE void adjust_scores(const BlockContext& c, Index first, Index width, const TileKeys& tile,
                                 float* HWY_RESTRICT maxima, float* HWY_RESTRICT seen) {
   const AttentionProblem& problem = c.problem;
   HWY_ALIGN float lowest[kPanelLanes], limit[kPanelLanes], slope[kPanelLanes], position[kPanelLanes];

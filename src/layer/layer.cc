@@ -12,6 +12,7 @@
 #include "layer/relative_bias.h"
 #include "layer/rotary.h"
 #include "layer/weights.h"
+#include "multihead/capture.h"
 #include "multihead/kv_cache.h"
 
 namespace multihead {
@@ -75,6 +76,12 @@ struct MultiHeadAttention::State {
     if (config.rotary) rotate(*config.rotary, first_position, heads);
   }
 
+  // The call's capture with what the layer alone knows.
+  void fill(Capture captured, const ForwardObservation& seen) const {
+    captured.output_weight = weights.output_weight.copy();
+    captured.labels = std::move(seen.capture->labels);
+    *seen.capture = std::move(captured);
+  }
   void attend(const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v, const TensorView& heads,
               const LayerCall& call, const ForwardObservation& seen) const;
   Tensor forward(const LayerCall& call, const DenseRows& x, const DenseRows& x_key, const DenseRows& x_value, DType dtype,
@@ -99,12 +106,18 @@ void MultiHeadAttention::State::attend(const ConstTensorView& q, const ConstTens
     sum = add_biases(relative->view(), call.bias, given.rank() == 4 ? given.shape[0] : 1);
     complete.attention_bias = sum;
   }
-  if (!seen.probabilities) return attention(q, k, v, heads, complete, seen.lse);
   Tensor own_lse;
-  if (!seen.lse) own_lse = Tensor::uninitialized(DType::kF32, {call.batch, config.num_heads, call.query_len});
-  const TensorView lse = seen.lse ? *seen.lse : own_lse.view();
-  attention(q, k, v, heads, complete, lse);
-  attention_probabilities(q, k, lse, *seen.probabilities, complete);
+  std::optional<TensorView> lse = seen.lse;
+  if (!lse && seen.probabilities) {
+    own_lse = Tensor::uninitialized(DType::kF32, {call.batch, config.num_heads, call.query_len});
+    lse = own_lse.view();
+  }
+  if (seen.capture != nullptr) {
+    fill(capture(q, k, v, heads, complete, {seen.capture_values, seen.capture_values}, lse), seen);
+  } else {
+    attention(q, k, v, heads, complete, lse);
+  }
+  if (seen.probabilities) attention_probabilities(q, k, *lse, *seen.probabilities, complete);
 }
 
 Tensor MultiHeadAttention::State::forward(const LayerCall& call, const DenseRows& x, const DenseRows& x_key,
@@ -159,7 +172,12 @@ Tensor MultiHeadAttention::State::forward(const ConstTensorView& input, KvCache&
     call.options.attention_bias = relative->view();
   }
   Tensor concatenation = Tensor::uninitialized(DType::kF32, {batch, length, config.num_heads * config.value_dim});
-  cache.attend(q_heads, as_heads(concatenation.view(), config.num_heads), call.options, seen.lse);
+  const TensorView heads = as_heads(concatenation.view(), config.num_heads);
+  if (seen.capture != nullptr) {
+    fill(capture(cache, q_heads, heads, call.options, {seen.capture_values, seen.capture_values}, seen.lse), seen);
+  } else {
+    cache.attend(q_heads, heads, call.options, seen.lse);
+  }
   Tensor y = Tensor::uninitialized(DType::kF32, {batch, length, config.output_dim});
   output.apply(concatenation.data<float>(), batch * length, y.data<float>());
   return input.dtype == DType::kF32 ? std::move(y) : Tensor::converted(y, input.dtype);
