@@ -2,8 +2,10 @@
 #include <pthread.h>
 
 #include <csignal>
+#include <filesystem>
 #include <memory>
 #include <thread>
+#include <vector>
 
 #include "command.h"
 #include "lab/server/routes.h"
@@ -17,6 +19,7 @@ namespace {
 constexpr Index kDefaultPort = 8080, kLargestPort = 65535;
 
 struct LabOptions {
+  std::vector<std::filesystem::path> captures;
   std::optional<Index> port;
 };
 
@@ -32,7 +35,8 @@ sigset_t held_signals() {
 
 void serve(const LabOptions& options) {
   const sigset_t signals = held_signals();
-  lab::Server server(lab::make_router(), static_cast<int>(options.port.value_or(kDefaultPort)));
+  const auto captures = std::make_shared<lab::Captures>(options.captures);
+  lab::Server server(lab::make_router(captures), static_cast<int>(options.port.value_or(kDefaultPort)));
   std::thread interrupted([&] {
     int signal = 0;
     sigwait(&signals, &signal);
@@ -47,11 +51,12 @@ void serve(const LabOptions& options) {
 }  // namespace
 
 void add_lab(CLI::App& app) {
-  auto* command = app.add_subcommand("lab", "Serve the lab, a page to edit and watch small attention by hand, on this machine only");
+  auto* command =
+      app.add_subcommand("lab", "Serve the lab, a page to edit and watch small attention by hand, on this machine only");
   auto options = std::make_shared<LabOptions>();
-  add_integer(*command, "--port", options->port, "where to listen on 127.0.0.1; 0 takes a free port (8080)",
-              {0, kLargestPort});
-  command->footer("Example:\n  multihead lab --port 0");
+  add_integer(*command, "--port", options->port, "where to listen on 127.0.0.1; 0 takes a free port (8080)", {0, kLargestPort});
+  command->add_option("captures", options->captures, "capture files, whose maps the room Map shows")->type_name("CAPTURE");
+  command->footer("Example:\n  multihead lab --port 0 layer3.safetensors");
   command->callback([options] { serve(*options); });
 }
 

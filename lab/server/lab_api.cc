@@ -60,18 +60,11 @@ Json json_of(const Stages& stages, Mask mask) {
     for (Index j = 0; j < stages.key.rows; ++j) row.push_back(visible(mask, i, j));
     visibility.push_back(std::move(row));
   }
-  return {{"num_heads", stages.config.num_heads},
-          {"head_dim", stages.config.head_dim},
-          {"value_dim", stages.config.value_dim},
-          {"scale", lab::json_of(stages.scale)},
-          {"visible", std::move(visibility)},
-          {"query", lab::json_of(stages.query)},
-          {"key", lab::json_of(stages.key)},
-          {"value", lab::json_of(stages.value)},
-          {"heads", std::move(heads)},
-          {"concat", lab::json_of(stages.concat)},
-          {"output", lab::json_of(stages.output)},
-          {"check", lab::json_of(stages.check)}};
+  return {
+      {"num_heads", stages.config.num_heads},  {"head_dim", stages.config.head_dim},    {"value_dim", stages.config.value_dim},
+      {"scale", lab::json_of(stages.scale)},   {"visible", std::move(visibility)},      {"query", lab::json_of(stages.query)},
+      {"key", lab::json_of(stages.key)},       {"value", lab::json_of(stages.value)},   {"heads", std::move(heads)},
+      {"concat", lab::json_of(stages.concat)}, {"output", lab::json_of(stages.output)}, {"check", lab::json_of(stages.check)}};
 }
 
 double operations_of(const LayerDescription& description, const std::string& step) {
@@ -116,7 +109,8 @@ Json answer_json(const Problem& problem, const Json& body) {
   if (!body.contains("compare_heads") || body["compare_heads"].is_null()) return answer;
   const Json& heads = body["compare_heads"];
   if (!heads.is_number_integer() || heads.get<Index>() < 1 || heads.get<Index>() > kMaxWidth)
-    throw InvalidArgument("compare_heads: expected a whole number from 1 to " + std::to_string(kMaxWidth) + "; got " + heads.dump());
+    throw InvalidArgument("compare_heads: expected a whole number from 1 to " + std::to_string(kMaxWidth) + "; got " +
+                          heads.dump());
   const Problem other = regrouped(problem, heads.get<Index>());
   const Stages stages = compute(other);
   answer["compare"] = json_of(stages, problem.mask);
@@ -137,9 +131,8 @@ Json stages_json(const Problem& problem) {
   const Findings found = findings(problem, stages);
   Json json = json_of(stages, problem.mask);
   json["counters"] = counters_json(problem);
-  json["findings"] = {{"equal_maps", json_of(found.equal_maps)},
-                      {"equal_heads", json_of(found.equal_heads)},
-                      {"averaged", found.averaged}};
+  json["findings"] = {
+      {"equal_maps", json_of(found.equal_maps)}, {"equal_heads", json_of(found.equal_heads)}, {"averaged", found.averaged}};
   return json;
 }
 

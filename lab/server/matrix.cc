@@ -43,7 +43,8 @@ double largest_difference(const Matrix& a, const Matrix& b) {
 
 Tensor tensor_of(const Matrix& matrix, const Dims& shape) {
   Tensor tensor = Tensor::uninitialized(DType::kF32, shape);
-  std::transform(matrix.values.begin(), matrix.values.end(), tensor.data<float>(), [](double v) { return static_cast<float>(v); });
+  std::transform(matrix.values.begin(), matrix.values.end(), tensor.data<float>(),
+                 [](double v) { return static_cast<float>(v); });
   return tensor;
 }
 

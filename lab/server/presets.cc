@@ -62,7 +62,8 @@ Problem random_problem(std::uint64_t seed) {
   problem.input = Matrix(kLength, problem.query_weight.rows);
   // The generator is fixed by the standard, its distributions are not.
   std::mt19937_64 generator(seed);
-  for (Matrix* matrix : {&problem.input, &problem.query_weight, &problem.key_weight, &problem.value_weight, &problem.output_weight}) {
+  for (Matrix* matrix :
+       {&problem.input, &problem.query_weight, &problem.key_weight, &problem.value_weight, &problem.output_weight}) {
     for (double& value : matrix->values) value = static_cast<double>(generator() % 5) - 2;
   }
   return problem;

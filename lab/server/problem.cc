@@ -51,8 +51,9 @@ LayerConfig Problem::config() const {
 }
 
 Problem problem_from(const Json& json) {
-  static const std::set<std::string> kMembers{"num_heads",  "head_dim",     "scale",         "mask",          "input", "memory",
-                                              "query_weight", "key_weight", "value_weight", "output_weight", "compare_heads"};
+  static const std::set<std::string> kMembers{"num_heads",    "head_dim",      "scale",        "mask",
+                                              "input",        "memory",        "query_weight", "key_weight",
+                                              "value_weight", "output_weight", "compare_heads"};
   if (!json.is_object()) throw InvalidArgument(std::string("expected a JSON object; got ") + json.type_name());
   for (const auto& item : json.items()) {
     if (!kMembers.contains(item.key())) throw InvalidArgument("the member \"" + item.key() + "\" is not known");

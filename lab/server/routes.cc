@@ -2,11 +2,12 @@
 
 #include "lab/server/assets.h"
 #include "lab/server/lab_api.h"
+#include "lab/server/map_api.h"
 #include "lab/server/page.h"
 
 namespace multihead::lab {
 
-Router make_router() {
+Router make_router(const std::shared_ptr<Captures>& captures) {
   Router router;
   const auto page = [](const Request& request) {
     return Response{200, "text/html; charset=utf-8", render_page(language_of(request)), {{"Vary", "Accept-Language"}}};
@@ -22,6 +23,7 @@ Router make_router() {
   router.add("GET", "/api/presets", presets_api);
   router.add("GET", "/api/random", random_api);
   router.add("GET", "/api/describe", describe_api);
+  add_map_routes(router, captures);
   return router;
 }
 

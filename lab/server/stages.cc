@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "multihead/capture.h"
 #include "multihead/error.h"
 
 namespace multihead::lab {
@@ -22,27 +23,30 @@ LayerWeights weights_of(const Problem& problem) {
   return weights;
 }
 
-// Heads beside each other in columns -> [1, heads, rows, dim].
-Tensor split(const Matrix& matrix, Index heads) {
-  const Tensor joined = tensor_of(matrix, {1, matrix.rows, heads, matrix.cols / heads});
-  return Tensor::copy_of(joined.view().transposed(1, 2));
+// [1, heads, rows, dim] -> all heads beside each other in columns.
+Matrix joined(const Tensor& tensor) {
+  const Index heads = tensor.shape()[1], rows = tensor.shape()[2], dim = tensor.shape()[3];
+  return matrix_of(Tensor::copy_of(tensor.view().transposed(1, 2)), 0, rows, heads * dim);
 }
 
-struct Attended {
-  Tensor output, lse, probabilities;  // [1, heads, n, ...]
+// What the layer computed on its way, and every coefficient from it.
+struct Observed {
+  Tensor result;  // [1, n, output_dim]
+  Capture capture;
+  Tensor probabilities;  // [1, heads, n, m]
 };
 
-Attended attend(const Tensor& query, const Tensor& key, const Tensor& value, const LayerConfig& config) {
-  const Index heads = config.num_heads, n = query.shape()[2], m = key.shape()[2];
-  Attended result{Tensor(DType::kF32, {1, heads, n, config.value_dim}), Tensor(DType::kF32, {1, heads, n}),
-                  Tensor(DType::kF32, {1, heads, n, m})};
-  AttentionOptions options;
-  options.scale = config.scale;
-  options.causal = config.causal;
-  options.top_left = true;  // query i stands at position i, as in the layer
-  attention(query, key, value, result.output, options, result.lse.view());
-  attention_probabilities(query, key, result.lse, result.probabilities, options);
-  return result;
+Observed observe(const MultiHeadAttention& layer, const Matrix& input, const Matrix& memory) {
+  Observed seen;
+  ForwardObservation observation;
+  observation.capture = &seen.capture;
+  observation.capture_values = true;
+  seen.result = layer.forward(tensor_of(input, {1, input.rows, input.cols}), tensor_of(memory, {1, memory.rows, memory.cols}),
+                              {}, observation);
+  const Capture& capture = seen.capture;
+  seen.probabilities = Tensor(DType::kF32, {1, capture.num_heads(), input.rows, memory.rows});
+  attention_probabilities(capture.query, capture.key, capture.lse, seen.probabilities, capture.options);
+  return seen;
 }
 
 std::vector<OnlineStep> online_row(const HeadStages& head, Index row, Mask mask) {
@@ -78,7 +82,7 @@ void mask_after_softmax(HeadStages& head) {
   head.output = product(head.probabilities, head.value);
 }
 
-HeadStages head_stages(const Problem& problem, const Stages& stages, const Attended& attended, Index h) {
+HeadStages head_stages(const Problem& problem, const Stages& stages, const Observed& seen, Index h) {
   const LayerConfig& config = stages.config;
   const Index n = stages.query.rows, m = stages.key.rows, dim = config.head_dim, value_dim = config.value_dim;
   HeadStages head;
@@ -88,9 +92,9 @@ HeadStages head_stages(const Problem& problem, const Stages& stages, const Atten
   head.products = product(head.query, transposed(head.key));
   head.scores = head.products;
   for (double& score : head.scores.values) score *= stages.scale;
-  head.probabilities = matrix_of(attended.probabilities, h * n * m, n, m);
-  head.output = matrix_of(attended.output, h * n * value_dim, n, value_dim);
-  head.lse = matrix_of(attended.lse, h * n, 1, n).values;
+  head.probabilities = matrix_of(seen.probabilities, h * n * m, n, m);
+  head.output = matrix_of(seen.capture.output, h * n * value_dim, n, value_dim);
+  head.lse = matrix_of(seen.capture.lse, h * n, 1, n).values;
   if (problem.mask == Mask::kAfterSoftmax) {
     mask_after_softmax(head);
   } else {
@@ -110,24 +114,20 @@ Stages compute(const Problem& problem) {
   const LayerConfig& config = stages.config;
   stages.scale = config.scale ? static_cast<double>(*config.scale) : 1 / std::sqrt(static_cast<double>(config.head_dim));
   const MultiHeadAttention layer(config, weights_of(problem));
-  const Matrix &input = problem.input, &memory = problem.key_input();
-  const Tensor x = tensor_of(input, {1, input.rows, input.cols}), x_memory = tensor_of(memory, {1, memory.rows, memory.cols});
-  const Tensor result = layer.forward(x, x_memory);
-
-  stages.query = product(input, problem.query_weight);
-  stages.key = product(memory, problem.key_weight);
-  stages.value = product(memory, problem.value_weight);
-  const Attended attended = attend(split(stages.query, config.num_heads), split(stages.key, config.num_heads),
-                                   split(stages.value, config.num_heads), config);
+  const Matrix& input = problem.input;
+  const Observed seen = observe(layer, input, problem.key_input());
+  stages.query = joined(seen.capture.query);
+  stages.key = joined(seen.capture.key);
+  stages.value = joined(seen.capture.value);
   stages.concat = Matrix(input.rows, config.num_heads * config.value_dim);
   for (Index h = 0; h < config.num_heads; ++h) {
-    const HeadStages& head = stages.heads.emplace_back(head_stages(problem, stages, attended, h));
+    const HeadStages& head = stages.heads.emplace_back(head_stages(problem, stages, seen, h));
     for (Index i = 0; i < input.rows; ++i) {
       for (Index t = 0; t < config.value_dim; ++t) stages.concat.at(i, h * config.value_dim + t) = head.output.at(i, t);
     }
   }
   const Matrix projected = product(stages.concat, problem.output_weight);
-  stages.output = problem.mask == Mask::kAfterSoftmax ? projected : matrix_of(result, 0, input.rows, config.output_dim);
+  stages.output = problem.mask == Mask::kAfterSoftmax ? projected : matrix_of(seen.result, 0, input.rows, config.output_dim);
   stages.check = largest_difference(projected, stages.output);
   return stages;
 }

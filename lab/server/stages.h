@@ -19,13 +19,13 @@ struct OnlineStep {
 };
 
 struct HeadStages {
-  Matrix query, key, value;                 ///< Q_h [n, head_dim], K_h [m, head_dim], V_h [m, value_dim]
-  Matrix products;                          ///< Q_h K_h^T [n, m]
-  Matrix scores;                            ///< products * scale
-  Matrix probabilities;                     ///< A_h [n, m]
-  Matrix output;                            ///< O_h = A_h V_h [n, value_dim]
-  Matrix contribution;                      ///< O_h W_O^h [n, output_dim]; over all heads they sum to Y
-  std::vector<double> lse;                  ///< [n]
+  Matrix query, key, value;                     ///< Q_h [n, head_dim], K_h [m, head_dim], V_h [m, value_dim]
+  Matrix products;                              ///< Q_h K_h^T [n, m]
+  Matrix scores;                                ///< products * scale
+  Matrix probabilities;                         ///< A_h [n, m]
+  Matrix output;                                ///< O_h = A_h V_h [n, value_dim]
+  Matrix contribution;                          ///< O_h W_O^h [n, output_dim]; over all heads they sum to Y
+  std::vector<double> lse;                      ///< [n]
   std::vector<std::vector<OnlineStep>> online;  ///< a row's visible keys; empty with Mask::kAfterSoftmax
 };
 
