@@ -18,7 +18,7 @@ constexpr time_t kPatience = 5;  // seconds for a request to arrive
 
 // Nothing but this server's own files runs or loads; nobody frames the page, and no form leaves it.
 constexpr char kContentPolicy[] =
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'";
 
 httplib::Headers common_headers() {

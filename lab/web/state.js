@@ -78,11 +78,12 @@ export const SCHEMA = {
   // Map
   capture: free, head: integer(-1, -1, 1e6), other: integer(-1, -1, 1e6),
   row: integer(-1, -1, 1e9), key: integer(-1, -1, 1e9),
-  top: real(0), left: real(0), zoom: real(-1),
+  top: real(0), left: real(0), span: real(0),  // first row, first key, keys across; 0: the whole map
   pool: word(['max', 'mean', 'mass']),
   colour: word(['log', 'linear', 'lift']),
   low: real(-20), high: real(0),
-  values: flag(), follow: flag(), sort: free,
+  values: flag(), follow: flag(), hatch: flag(true),
+  sort: word(['head', 'normalized_entropy', 'confidence', 'effective_keys', 'mean_distance', 'sink_mass', 'self_mass', 'previous_mass', 'max_score', 'output_norm']),
 };
 
 export function defaults() {
