@@ -83,7 +83,8 @@ double OpenCapture::sweep(Index head) {
     const std::lock_guard lock(mutex_);
     pyramids_.emplace_front(head, std::move(swept));
   });
-  return std::max(0.0, worker_.progress(key));
+  // Swept is not yet kept: 1 is for those who can ask for its tiles.
+  return std::clamp(worker_.progress(key), 0.0, 0.99);
 }
 
 std::shared_ptr<const HeadStatistics> OpenCapture::statistics(Index head) {

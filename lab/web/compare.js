@@ -26,7 +26,7 @@ export class Compare {
     if (key === this.key) return;
     this.key = key;
     const visible = problem.mask === 'causal' ? answer.visible : null;
-    const map = {shaded: true, rowLabel: (i) => t('map.query', {i: i + 1}), columnLabel: (j) => t('map.key', {j: j + 1})};
+    const map = {shaded: true, rowLabel: (i) => t('label.query', {i: i + 1}), columnLabel: (j) => t('label.key', {j: j + 1})};
     const side = (title, stages, prefix) => el('div', {class: 'side-by'}, el('h3', {text: title}),
       stages.heads.map((head, h) => el('div', {class: `flow-row hue-${stages.num_heads === 1 ? 7 : h % 8}`},
         shown(`${prefix}.prob.${h}`, name('A', stages.num_heads === 1 ? t('compare.one') : headLabel(h)), t('stage.probabilities'), head.probabilities, map, state.exact, visible),

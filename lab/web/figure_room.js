@@ -42,7 +42,7 @@ export class FigureRoom {
     if (state.figure === 'capture' && this.captures.length) {
       const capture = this.captures.find(({id}) => id === state.capture) ?? this.captures[0];
       const head = Math.min(state.figureHead, capture.num_heads - 1);
-      const answer = await api.get(`/api/captures/${capture.id}/figure?head=${head}`);
+      const answer = await api.get(`/api/captures/${capture.id}/${head}/figure`);
       return {...answer, head, heads: capture.num_heads, cross: !capture.square, causal: capture.causal,
         config: {h: capture.num_heads, dk: capture.head_dim, dv: answer.V[0].length, name: capture.name}};
     }

@@ -216,7 +216,7 @@ export class LabRoom {
   }
 
   headViews(h) {
-    const map = {rowLabel: (i) => t('map.query', {i: i + 1}), columnLabel: (j) => t('map.key', {j: j + 1})};
+    const map = {rowLabel: (i) => t('label.query', {i: i + 1}), columnLabel: (j) => t('label.key', {j: j + 1})};
     const sub = headLabel(h);
     return {
       score: this.readable(`score.${h}`, name('S', sub), `${t('stage.scores')} ${sub}`, map),

@@ -77,10 +77,11 @@ export class Player {
       return;
     }
     const step = steps[at];
+    const words = (suffix) => (online ? t(`online.${step.key}${suffix}`, step.values) : t(`step.${step.key}${suffix}`, step.values));
     this.stage.replaceChildren(...[
       el('p', {class: 'player-place', text: t('player.place', {head: headLabel(head), row: row + 1, step: at + 1, steps: steps.length})}),
-      el('h3', {text: t(`${online ? 'online' : 'step'}.${step.key}`, step.values)}),
-      el('p', {text: t(`${online ? 'online' : 'step'}.${step.key}.what`, step.values)}),
+      el('h3', {text: words('')}),
+      el('p', {text: words('.what')}),
       el('pre', {class: 'player-numbers', tabindex: '0', text: step.numbers}),
       step.online ? this.onlineTable(step.online) : null].filter(Boolean));
     this.mark(step.sources);
