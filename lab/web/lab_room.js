@@ -71,8 +71,9 @@ export class LabRoom {
   async recompute() {
     const turn = ++this.turn;
     document.body.dataset.busy = 'true';
+    this.settled = this.follow(turn);
     try {
-      await this.follow(turn);
+      await this.settled;
     } finally {
       if (turn === this.turn) document.body.dataset.busy = 'false';
     }
@@ -141,7 +142,7 @@ export class LabRoom {
         this.counter('tokens', t('control.tokens'), problem.input.length, 1, 12, (n) => edit({n})),
         this.counter('width', t('control.width'), d, 2, 8, (next) => edit({d: next > d ? next + next % 2 : next - next % 2})),
         toggle(t('control.cross'), Boolean(problem.memory), (on) => edit({cross: on ? 'yes' : 'no'}), {id: 'cross'}),
-        toggle(t('control.compare'), state.compare > 0, (on) => store.set({compare: on ? 1 : 0}), {id: 'compare'}),
+        toggle(t('control.compare'), state.compare > 0, (on) => this.setCompare(on), {id: 'compare'}),
         toggle(t('control.exact'), state.exact, (exact) => store.set({exact}), {id: 'exact'}),
         el('div', {class: 'buttons'},
           button(t('control.undo'), store.undo, {id: 'undo', disabled: !store.canUndo()}),
@@ -149,6 +150,14 @@ export class LabRoom {
           button(t('control.reset'), () => edit({...NOTHING_EDITED, preset: state.preset}), {id: 'reset'}),
           button(t('control.link'), () => this.copyLink(), {id: 'link'}))));
     if (focused) document.getElementById(focused)?.focus();
+  }
+
+  // Shown where it is: below the table.
+  async setCompare(on) {
+    store.set({compare: on ? 1 : 0});
+    if (!on) return;
+    await this.settled;
+    this.compare.node.scrollIntoView({block: 'start', behavior: matchMedia('(prefers-reduced-motion: reduce)').matches ? 'auto' : 'smooth'});
   }
 
   counter(id, label, value, min, max, change) {

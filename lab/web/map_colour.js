@@ -35,7 +35,7 @@ const DIVERGING = Array.from({length: 256}, (_, i) => {
 export const NON_FINITE = [224, 0, 160];
 
 export const tableOf = (colour) => (colour === 'lift' ? DIVERGING : SEQUENTIAL);
-export const DOMAINS = {log: [-20, 0], linear: [0, 1], lift: [-8, 8]};
+export const DOMAINS = {log: [-16, 0], linear: [0, 1], lift: [-8, 8]};
 
 /** The number that a scale shows for a log2 value; `uniform`: log2 of what uniform attention would give. */
 export function scaled(log2, colour, uniform) {

@@ -98,7 +98,10 @@ export class MapRoom {
     }
     if (state.colour === 'lift' && !this.capture.plainly_causal) await this.loadVisible();
     this.schedule();
-    this.details.pin(this.view.capture ? this.view : Object.assign(this.view, {capture: this.capture, head: this.head}), state.row, state.key).catch((error) => this.details.say(error.message));
+    Object.assign(this.view, {capture: this.capture, head: this.head});
+    this.details.pin(this.view, state.row, state.key).catch((error) => this.details.say(error.message));
+    // A link with a crosshair says at once what lies under it.
+    if (!before && state.row >= 0) requestAnimationFrame(() => this.details.tell(this.view, state.row, state.key));
   }
 
   // V(i) of the rows, as finely as a lift needs it, for maps where it does not follow from causality.

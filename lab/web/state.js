@@ -81,7 +81,7 @@ export const SCHEMA = {
   top: real(0), left: real(0), span: real(0),  // first row, first key, keys across; 0: the whole map
   pool: word(['max', 'mean', 'mass']),
   colour: word(['log', 'linear', 'lift']),
-  low: real(-20), high: real(0),
+  low: real(-16), high: real(0),
   values: flag(), follow: flag(), hatch: flag(true),
   sort: word(['head', 'normalized_entropy', 'confidence', 'effective_keys', 'mean_distance', 'sink_mass', 'self_mass', 'previous_mass', 'max_score', 'output_norm']),
 };

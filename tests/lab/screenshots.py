@@ -14,11 +14,11 @@ from webdriver import Browser
 LIMIT = 150_000
 # Name: (state, window, what to do before).
 ROOMS = {
-    "lab": ("play=1&playStep=6&exact=0", (1360, 1120), ""),
-    "lab_compare": ("compare=1", (1360, 900), "document.querySelector('#compare-room').scrollIntoView()"),
-    "flow": ("room=flow", (1360, 1010), ""),
-    "figure": ("room=figure&preset=cross&figureStep=4", (1360, 980), ""),
-    "map": ("room=map&capture=small&head=1&other=3&span=40&left=80&top=84&row=104&key=103", (1360, 1130), ""),
+    "lab": ("play=1&playStep=6", (1360, 1330), ""),
+    "lab_compare": ("compare=1", (1360, 1180), "document.querySelector('#compare-room').scrollIntoView()"),
+    "flow": ("room=flow", (1360, 1060), ""),
+    "figure": ("room=figure&preset=cross&figureStep=4", (1360, 1020), ""),
+    "map": ("room=map&capture=small&head=1&other=3&span=40&left=80&top=84&row=104&key=103", (1360, 1400), ""),
 }
 
 

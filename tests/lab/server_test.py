@@ -1,4 +1,4 @@
-"""The lab's server, from outside. Usage: server_test.py MULTIHEAD MAKE_CAPTURES"""
+"""The lab's server, from outside. Usage: server_test.py MULTIHEAD MAKE_CAPTURES [unittest arguments]"""
 import copy
 import json
 import pathlib
@@ -13,8 +13,8 @@ import unittest
 from definition import attention, columns, largest_difference, transposed
 from serving import Lab
 
-MAKE_CAPTURES = sys.argv.pop()
-PROGRAM = sys.argv.pop()
+PROGRAM, MAKE_CAPTURES = sys.argv[1:3]
+del sys.argv[1:3]
 MASKED, OUTSIDE = -32768, -32767
 CLOSE = 3e-6
 
