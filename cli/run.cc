@@ -5,8 +5,7 @@
 #include "command.h"
 #include "compute.h"
 #include "lab.h"
-#include "layers.h"
-#include "multihead/checkpoint.h"
+#include "layer_source.h"
 #include "multihead/layer.h"
 #include "options.h"
 
@@ -14,99 +13,13 @@ namespace multihead::cli {
 namespace {
 
 struct RunOptions {
-  std::optional<std::filesystem::path> checkpoint, input, memory;
-  std::optional<Index> layer, length, seed;
-  std::string preset;
+  LayerSource source;
   ComputeOptions compute;
 
   bool writes_or_compares() const {
     return compute.output || compute.probabilities || compute.lse || compute.reference || compute.compare;
   }
 };
-
-void require_sense(const RunOptions& options) {
-  if (options.checkpoint.has_value() == !options.preset.empty()) {
-    throw usage_error("run: expected --checkpoint PATH or --preset NAME");
-  }
-  if (!options.checkpoint) return;
-  if (!options.layer) throw usage_error("--layer is required with --checkpoint; `multihead inspect` lists the layers");
-  if (!options.input) throw usage_error("--input is required with --checkpoint");
-  if (!options.compute.output) throw usage_error("--output is required with --checkpoint");
-}
-
-MultiHeadAttention load_from_checkpoint(const RunOptions& options, Report& report) {
-  const std::filesystem::path& path = *options.checkpoint;
-  const Checkpoint checkpoint = Checkpoint::open(path);
-  const std::vector<FoundLayer>& layers = checkpoint.layers();
-  const auto index = static_cast<std::size_t>(*options.layer);
-  if (index >= layers.size()) {
-    std::string names;
-    for (std::size_t i = 0; i < layers.size(); ++i) names += (i > 0 ? ", " : "") + std::to_string(i) + " " + layers[i].name;
-    throw InvalidArgument("--layer " + std::to_string(index) + ": " + path.string() + " has " + std::to_string(layers.size()) +
-                          " attention layers: " + names);
-  }
-  const FoundLayer& found = layers[index];
-  if (found.role == "cross" && !options.memory) {
-    throw InvalidArgument("layer " + std::to_string(index) + " " + found.name +
-                          " is cross attention: its keys and values come from --memory");
-  }
-  report.add("layer", std::to_string(index) + " " + found.name + " (" + found.family + ")", json_of(found, index));
-  return checkpoint.load(index);
-}
-
-std::uint64_t seed_of(const RunOptions& options) { return static_cast<std::uint64_t>(options.seed.value_or(0)); }
-
-MultiHeadAttention load_preset(const RunOptions& options, const Preset& preset, Report& report) {
-  report.add("preset", preset.name + ": " + preset.summary,
-             {{"name", preset.name}, {"seed", seed_of(options)}, {"config", json_of(preset.config.resolved())}});
-  return {preset.config, preset_weights(preset, seed_of(options))};
-}
-
-// X [batch, query_len, model_dim] and X' [batch, key_len, key_input_dim]; without memory X' = X.
-struct Inputs {
-  Array input;
-  std::optional<Array> memory;
-  bool batched = false;
-
-  const Tensor& keys_from() const { return memory ? memory->tensor : input.tensor; }
-};
-
-std::string heads_text(const LayerConfig& config) {
-  return std::to_string(config.num_heads) + " over " + std::to_string(config.num_kv_heads) + " key/value heads of " +
-         std::to_string(config.head_dim) + ", " + visibility_text(config);
-}
-
-Inputs read_inputs(const RunOptions& options, Report& report) {
-  Inputs inputs{read_array("input", *options.input), {}, false};
-  add_fact(report, inputs.input);
-  std::vector<const Array*> arrays{&inputs.input};
-  if (options.memory) {
-    inputs.memory = read_array("memory", *options.memory);
-    add_fact(report, *inputs.memory);
-    arrays.push_back(&*inputs.memory);
-  }
-  const DType dtype = common_dtype(arrays, options.compute.dtype);
-  inputs.batched = add_batch_axis(inputs.input, 3, "length, width");
-  convert_array(inputs.input, dtype);
-  if (inputs.memory) {
-    if (add_batch_axis(*inputs.memory, 3, "length, width") != inputs.batched) {
-      throw InvalidArgument(inputs.memory->label() + ": expected a batch axis in both of input and memory or in none");
-    }
-    convert_array(*inputs.memory, dtype);
-  }
-  return inputs;
-}
-
-Inputs preset_inputs(const RunOptions& options, const Preset& preset, Report& report) {
-  const Index length = options.length.value_or(preset.default_length);
-  require_memory(4.0 * static_cast<double>(length) * static_cast<double>(preset.config.model_dim), "the input");
-  Inputs inputs{{"input", "generated", preset_input(preset, length, seed_of(options))}, {}, false};
-  report.add("input", to_string(inputs.input.tensor.shape()) + ", seed " + std::to_string(seed_of(options)),
-             {{"shape", json_of(inputs.input.tensor.shape())}, {"dtype", "f32"}});
-  add_batch_axis(inputs.input, 3, "length, width");
-  if (options.compute.dtype) convert_array(inputs.input, *options.compute.dtype);
-  return inputs;
-}
 
 void require_memory_for(const LayerConfig& config, const Dims& scores, const ComputeOptions& options) {
   const LayerDescription description = describe(config, scores[2], scores[3]);
@@ -117,7 +30,7 @@ void require_memory_for(const LayerConfig& config, const Dims& scores, const Com
   require_memory(bytes * in_f64_too * static_cast<double>(scores[0]), "this run");
 }
 
-Problem problem_of(const MultiHeadAttention& layer, const Inputs& inputs, const ComputeOptions& options) {
+Problem problem_of(const MultiHeadAttention& layer, const LayerInputs& inputs, const ComputeOptions& options) {
   const Dims &x = inputs.input.tensor.shape(), &memory = inputs.keys_from().shape();
   const Dims scores{x[0], layer.config().num_heads, x[1], memory[1]};
   const auto forward = [&layer, &inputs, &options, scores](DType seen_dtype, bool by_definition) {
@@ -151,10 +64,10 @@ Index comparable_length(const LayerConfig& config, Index length) {
 }
 
 // What a preset shows when nothing is to be written: the matrices if they can be read, and the error on a bounded length.
-void show(const MultiHeadAttention& layer, const Inputs& inputs, const ComputeOptions& options, Report report) {
+void show(const MultiHeadAttention& layer, const LayerInputs& inputs, const ComputeOptions& options, Report report) {
   run_fused(problem_of(layer, inputs, options), report);
   const Index length = inputs.input.tensor.shape()[1], compared = comparable_length(layer.config(), length);
-  const Inputs first{{"input", "", Tensor::copy_of(inputs.input.tensor.view().slice(1, 0, compared))}, {}, false};
+  const LayerInputs first{{"input", "", Tensor::copy_of(inputs.input.tensor.view().slice(1, 0, compared))}, {}, false};
   const Problem part = problem_of(layer, first, options);
   add_error(part.fused(), part.reference(), report);
   if (compared < length) report.add("compared", "the first " + grouped(compared) + " positions alone", compared);
@@ -163,23 +76,22 @@ void show(const MultiHeadAttention& layer, const Inputs& inputs, const ComputeOp
 }
 
 void run(const RunOptions& options) {
-  require_sense(options);
+  const LayerSource& source = options.source;
+  source.require_sense("run");
+  if (source.checkpoint && !options.compute.output) throw usage_error("--output is required with --checkpoint");
   OutputFiles files = options.compute.files();
-  if (options.input) files.add_input("input", *options.input);
-  if (options.memory) files.add_input("memory", *options.memory);
-  if (options.checkpoint) files.add_input("checkpoint", *options.checkpoint);
+  source.add_inputs(files);
   files.check();
   options.compute.machine.apply();
 
   Report report;
   report.set("command", "run");
-  const auto preset = options.checkpoint ? std::nullopt : std::optional(find_preset(options.preset));
-  const MultiHeadAttention layer = preset ? load_preset(options, *preset, report) : load_from_checkpoint(options, report);
+  const MultiHeadAttention layer = source.load(report);
   report.say("heads", heads_text(layer.config()));
-  const Inputs inputs = options.input ? read_inputs(options, report) : preset_inputs(options, *preset, report);
+  const LayerInputs inputs = source.read(options.compute.dtype, report);
   const Problem problem = problem_of(layer, inputs, options.compute);
   require_memory_for(layer.config(), problem.score_shape, options.compute);
-  if (options.writes_or_compares() || options.input) {
+  if (options.writes_or_compares() || source.input) {
     compute(problem, options.compute, files, report);
   } else {
     show(layer, inputs, options.compute, report);
@@ -191,26 +103,7 @@ void run(const RunOptions& options) {
 void add_run(CLI::App& app) {
   auto* command = app.add_subcommand("run", "A multi-head attention layer, from a checkpoint or a preset");
   auto options = std::make_shared<RunOptions>();
-  const std::string layer = "Layer", inputs = "Input";
-  auto* checkpoint = add_path(*command, "--checkpoint", options->checkpoint,
-                              "folder with config.json and *.safetensors, or one .safetensors file");
-  checkpoint->group(layer);
-  add_integer(*command, "--layer", options->layer,
-              "which attention layer of the checkpoint, as `multihead inspect` counts them")
-      ->needs(checkpoint)
-      ->group(layer);
-  auto* preset = command->add_option("--preset", options->preset, "a named layer with weights from --seed: " + preset_names());
-  preset->type_name("NAME")->excludes(checkpoint)->group(layer);
-  add_integer(*command, "--seed", options->seed, "of the preset's weights and input; default 0")->needs(preset)->group(layer);
-  auto* input = add_path(*command, "--input", options->input, "X (.npy), [length, model_dim] or [batch, length, model_dim]");
-  input->group(inputs);
-  add_path(*command, "--memory", options->memory, "X' (.npy) for cross attention: keys and values come from it")
-      ->needs(input)
-      ->group(inputs);
-  add_integer(*command, "--length", options->length, "length of the preset's own input")
-      ->needs(preset)
-      ->excludes(input)
-      ->group(inputs);
+  add_layer_source(*command, options->source);
   add_compute_options(*command, options->compute);
   command->footer(
       "Causality, window and positions are as the checkpoint says. A preset without results to write is shown: the lab with "

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <vector>
 
 #include "multihead/attention_map.h"
@@ -31,12 +32,12 @@ inline constexpr int kHistogramBins = 64;  ///< of -log2 p, half a bit each; the
 struct StatisticsRequest {
   std::vector<Index> heads;             ///< empty: all
   std::vector<Index> offsets = {0, 1};  ///< distances d whose mass is told; 0 = self, 1 = previous, -1 = next
-  bool columns = true;                  ///< attention received by each key (+ 2 %)
-  bool distance_profile = true;         ///< ē(d) for every d (+ 10 %)
-  bool histogram = true;                ///< of -log2 p (+ 50 %)
-  bool tokens = true;                   ///< duplicate-token and induction mass, when the capture has both token lists (+ 5 %)
-  bool values = true;                   ///< value-weighted numbers, when the capture has values; output norms, when outputs
-  bool baselines = true;                ///< the uniform numbers: O(query_len + key_len), with masks or biases O(pairs)
+  bool columns = true;                  ///< attention received by each key (a few per cent)
+  bool distance_profile = true;         ///< ē(d) for every d (a tenth)
+  bool histogram = true;                ///< of -log2 p (more than doubles the sweep)
+  bool tokens = true;     ///< duplicate-token and induction mass, when the capture has both token lists (a twentieth)
+  bool values = true;     ///< value-weighted numbers, when the capture has values; output norms, when outputs
+  bool baselines = true;  ///< the uniform numbers: O(query_len + key_len), with masks or biases O(pairs)
 };
 
 /// [query_len] each; a row that sees no key has 0 everywhere.
@@ -107,11 +108,26 @@ struct HeadStatistics {
   double output_norm = 0;  ///< ‖O_h W_O^h‖_F over all rows (‖O_h‖_F when W_O is not known)
 };
 
-/// Statistics of some heads. One sweep a head: 2 * visible pairs * head_dim operations and a few for each coefficient, on all
-/// threads; O((query_len + key_len) * head_dim) memory. Same bits for any number of threads.
-/// Throws InvalidArgument for a head that is not there, Cancelled.
+/// Statistics of some heads. One sweep a head: 2 * visible pairs * head_dim operations and a few for each coefficient, about
+/// two thirds of a forward pass at head_dim 64 (attention_with_statistics tells part of it for next to nothing), on all
+/// threads; O((query_len + key_len) * head_dim) memory. Same bits for any number of threads. Throws InvalidArgument for a head
+/// that is not there, Cancelled.
 MULTIHEAD_API std::vector<HeadStatistics> statistics(const AttentionMap& map, const StatisticsRequest& request = {},
                                                      const Progress& progress = {});
+
+/// What a forward pass can tell about its own rows, [batch, num_heads, query_len] f32 each; 0 for a row that sees no key.
+struct ForwardStatistics {
+  Tensor entropy;  ///< as RowStatistics, likewise the others
+  Tensor max_probability;
+  Tensor effective_keys;
+  Tensor mean_distance;
+};
+/// attention(query, key, value, output, options, lse) with its bits and its errors, and statistics of its rows that ride along:
+/// a few additions a coefficient, where a sweep of statistics() computes all scores again. Sums are f32, over chunks of keys.
+MULTIHEAD_API ForwardStatistics attention_with_statistics(const ConstTensorView& query, const ConstTensorView& key,
+                                                          const ConstTensorView& value, const TensorView& output,
+                                                          const AttentionOptions& options = {},
+                                                          const std::optional<TensorView>& lse = std::nullopt);
 
 /// How alike the maps of heads are: G_ab = sum_ij p^a_ij p^b_ij over all pairs. Its diagonal must equal
 /// HeadStatistics::squares, which is computed in another way.

@@ -1,6 +1,6 @@
 // Entry points of the kernels that look at coefficients. Scores go through the code of the forward kernel (panel_scores), so
-// they have its bits. All of them work on problems of one head: num_heads = group = 1, so that lane r is query row r of the
-// block's sequence. Blocks have at most kBlockLanes lanes. Workspaces: workspace_floats(problem, lanes) of kernels.h.
+// they have its bits. But for the last, they work on problems of one head: num_heads = group = 1, so that lane r is query row r
+// of the block's sequence. Blocks have at most kBlockLanes lanes. Workspaces: workspace_floats(problem, lanes) of kernels.h.
 #pragma once
 
 #include <array>
@@ -77,5 +77,16 @@ void sum_coefficients(const AttentionProblem& problem, const Block& block, const
 /// and the block has at most panel_lanes lanes. lse[h]: [lanes]. workspaces: [heads], one each.
 void add_products(std::span<const AttentionProblem> heads, const Block& block, std::span<const float* const> lse, double* gram,
                   std::span<float* const> workspaces);
+
+/// What attend_block_observed tells about rows, [batch, num_heads, query_len] each; a row that sees no key gets 0.
+struct RowResults {
+  Index num_heads = 0, query_len = 0;
+  float* entropy = nullptr;  ///< of p / sum p, nats
+  float* max_probability = nullptr;
+  float* effective_keys = nullptr;
+  float* mean_distance = nullptr;  ///< sum p |d|
+};
+/// attend_block with the same bits in output and lse, for any number of heads, and statistics of its rows.
+void attend_block_observed(const AttentionProblem& problem, const Block& block, const RowResults& results, float* workspace);
 
 }  // namespace multihead::kernels

@@ -5,6 +5,7 @@
 // After foreach_target.h:
 #include "hwy/highway.h"
 #include "kernels/observe-inl.h"
+#include "kernels/observed_forward-inl.h"
 #include "kernels/statistics-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -109,10 +110,7 @@ void SumCoefficients(const AttentionProblem& problem, const Block& block, const 
   for_each_piece(visible.begin, visible.end, [&](Index from, Index end) HWY_ATTR {
     if (shared.received != nullptr) std::fill(std::begin(sums.received), std::end(sums.received), 0.0f);
     if (shared.at_distance != nullptr) std::fill(std::begin(sums.diagonal), std::end(sums.diagonal), 0.0f);
-    if (shared.bin_mass != nullptr) {
-      std::fill(std::begin(sums.bin_mass), std::end(sums.bin_mass), 0.0f);
-      std::fill(std::begin(sums.bin_pairs), std::end(sums.bin_pairs), 0u);
-    }
+    if (shared.bin_mass != nullptr) std::fill(std::begin(sums.bins), std::end(sums.bins), std::uint64_t{0});
     for_each_panel_scores(c, from, end, key_rows(c, from, end), maxima,
                           [&](auto vectors, Index first, const TileKeys& tile) HWY_ATTR {
                             const Strip strip{first, vectors() * kN, tile, lse + first};
@@ -130,6 +128,29 @@ void SumCoefficients(const AttentionProblem& problem, const Block& block, const 
                           });
     flush(c, from, end, sums, shared);
   });
+}
+
+void AttendBlockObserved(const AttentionProblem& problem, const Block& block, const RowResults& results, float* workspace) {
+  BlockContext c = make_context(problem, block, workspace);
+  const KeyRange visible = block_keys(problem, block);
+  CoefficientSums sums, total;
+  sums.reset();
+  if (visible.begin >= visible.end) {
+    reset(c, c.state);
+    finish_observed(c, c.state, sums, results);
+    return;
+  }
+  pack_queries(c);
+  const Index first = visible.begin / kKeyChunk, last = (visible.end - 1) / kKeyChunk;
+  walk_panels_observed(c, visible, first, sums);
+  std::swap(c.state, c.total);
+  total = sums;
+  for (Index chunk = first + 1; chunk <= last; ++chunk) {
+    walk_panels_observed(c, visible, chunk, sums);
+    join_sums(c, total, sums);
+    join(c, c.total, c.state);
+  }
+  finish_observed(c, c.total, total, results);
 }
 
 void AddProducts(std::span<const AttentionProblem> heads, const Block& block, std::span<const float* const> lse, double* gram,
@@ -186,6 +207,7 @@ namespace multihead::kernels {
 HWY_EXPORT(CoefficientRows);
 HWY_EXPORT(ReduceCells);
 HWY_EXPORT(SumCoefficients);
+HWY_EXPORT(AttendBlockObserved);
 HWY_EXPORT(AddProducts);
 
 void coefficient_rows(const AttentionProblem& problem, const Block& block, const CoefficientTarget& target, float* workspace) {
@@ -200,6 +222,10 @@ void reduce_cells(const AttentionProblem& problem, const Block& block, const flo
 void sum_coefficients(const AttentionProblem& problem, const Block& block, const StatisticsInput& input, const LaneSums& lanes,
                       const SharedSums& shared, float* workspace) {
   HWY_DYNAMIC_DISPATCH(SumCoefficients)(problem, block, input, lanes, shared, workspace);
+}
+
+void attend_block_observed(const AttentionProblem& problem, const Block& block, const RowResults& results, float* workspace) {
+  HWY_DYNAMIC_DISPATCH(AttendBlockObserved)(problem, block, results, workspace);
 }
 
 void add_products(std::span<const AttentionProblem> heads, const Block& block, std::span<const float* const> lse, double* gram,

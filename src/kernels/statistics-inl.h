@@ -120,9 +120,10 @@ inline HWY_NOINLINE void match_tokens(const BlockContext& c, const Strip& strip,
 struct SharedStrips {
   HWY_ALIGN float received[kKeyBlock * static_cast<Index>(kLanes)];
   HWY_ALIGN float diagonal[kKeyBlock + kBlockLanes + static_cast<Index>(kLanes)];  // element lane - key + kKeyBlock - 1
-  // One table a lane, so that equal bins of neighbours do not wait for each other. Bin kLogBins: nothing to count.
-  float bin_mass[(kLogBins + 1) * static_cast<Index>(kLanes)];
-  std::uint32_t bin_pairs[(kLogBins + 1) * static_cast<Index>(kLanes)];
+  // Pairs and mass of a bin in one number, pairs * 2^40 + sum of p * 2^(bin / 2 + 24): whole numbers, so one addition does both
+  // and nothing is rounded but p itself, to 24 bits. One table a lane, so that equal bins of neighbours do not wait for each
+  // other. Bin kLogBins: nothing to count.
+  std::uint64_t bins[(kLogBins + 1) * static_cast<Index>(kLanes)];
 };
 
 HWY_INLINE void add_received(const BlockContext& c, const Strip& strip, float* HWY_RESTRICT received) {
@@ -148,20 +149,22 @@ HWY_INLINE void add_diagonals(const BlockContext& c, const Strip& strip, float* 
   }
 }
 
-HWY_INLINE void add_bins(const BlockContext& c, const Strip& strip, SharedStrips& sums) {
+inline HWY_NOINLINE void add_bins(const BlockContext& c, const Strip& strip, SharedStrips& sums) {
   const hn::RebindToSigned<FloatTag> integers;
-  HWY_ALIGN std::int32_t bin[kLanes];
+  HWY_ALIGN std::int32_t bin[kLanes], part[kLanes];
   const Vec last = hn::Set(kTag, static_cast<float>(kLogBins - 1)), nothing = hn::Set(kTag, static_cast<float>(kLogBins));
+  const Vec two = hn::Set(kTag, 2.0f), half = hn::Set(kTag, 0.5f), scale = hn::Set(kTag, 16777216.0f);
   for (Index at = 0; at < strip.count() * strip.width; at += kN) {
     const Vec log2 = hn::Load(kTag, c.addends + at);
     const Vec half_bits = hn::Mul(log2, hn::Set(kTag, -2.0f));
     const auto counts = hn::Gt(log2, hn::Set(kTag, kMinusInfinity));  // not for NaN either, which would be no index
-    const Vec index = hn::IfThenElse(counts, hn::Min(hn::Max(half_bits, hn::Zero(kTag)), last), nothing);
-    hn::Store(hn::ConvertTo(integers, index), integers, bin);
+    const Vec place = hn::Floor(hn::Min(hn::Max(half_bits, hn::Zero(kTag)), last));
+    hn::Store(hn::ConvertTo(integers, hn::IfThenElse(counts, place, nothing)), integers, bin);
+    // p * 2^(bin / 2) is at most 1, or little more for a p that rounding has brought above 1.
+    const Vec relative = hn::Min(exp2(hn::MulAdd(place, half, log2)), two);
+    hn::Store(hn::ConvertTo(integers, hn::IfThenElseZero(counts, hn::Mul(relative, scale))), integers, part);
     for (Index l = 0; l < kN; ++l) {
-      const Index to = bin[l] * kN + l;
-      sums.bin_mass[to] += c.scores[at + l];
-      ++sums.bin_pairs[to];
+      sums.bins[bin[l] * kN + l] += (std::uint64_t{1} << 40) + static_cast<std::uint64_t>(part[l]);
     }
   }
 }
@@ -183,10 +186,14 @@ HWY_INLINE void flush(const BlockContext& c, Index begin, Index end, const Share
   }
   if (shared.bin_mass != nullptr) {
     for (Index bin = 0; bin < kLogBins; ++bin) {
+      const double unit = std::exp2(-0.5 * static_cast<double>(bin) - 24);
+      std::uint64_t parts = 0;
       for (Index l = 0; l < kN; ++l) {
-        shared.bin_mass[bin] += static_cast<double>(sums.bin_mass[bin * kN + l]);
-        shared.bin_pairs[bin] += sums.bin_pairs[bin * kN + l];
+        const std::uint64_t both = sums.bins[bin * kN + l];
+        shared.bin_pairs[bin] += static_cast<Index>(both >> 40);
+        parts += both & ((std::uint64_t{1} << 40) - 1);
       }
+      shared.bin_mass[bin] += static_cast<double>(parts) * unit;
     }
   }
 }
