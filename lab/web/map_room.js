@@ -22,7 +22,7 @@ export class MapRoom {
     this.captures = (await api.get('/api/captures')).captures;
     const title = el('div', {class: 'room-title'}, el('h1', {text: t('map.title')}), el('p', {class: 'lead', text: t('map.lead')}));
     if (!this.captures.length) {
-      this.root.replaceChildren(title, el('div', {class: 'notice'}, el('p', {text: t('map.none')}), el('pre', {class: 'player-numbers', tabindex: '0', text: 'multihead lab layer3.safetensors'})));
+      this.root.replaceChildren(title, el('div', {class: 'notice'}, el('p', {text: t('map.none')}), el('pre', {class: 'player-numbers', tabindex: '0', text: 'multihead capture --preset vaswani-base --length 600 --values --output base.safetensors\nmultihead lab base.safetensors'})));
       return;
     }
     this.tiles = new Tiles(() => this.schedule(), (tile) => { this.last = tile; });
