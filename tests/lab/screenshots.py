@@ -57,8 +57,23 @@ def rows_of(width, height, channels, raw):
         before = row
 
 
+def distance(a, b):
+    return sum((x - y) ** 2 for x, y in zip(a, b))
+
+
+def palette_of(counts):
+    """The 128 most used colours, then always the one that is farthest from all before: rare ones, as a legend's, have a neighbour."""
+    palette = sorted(counts, key=counts.get, reverse=True)[:128]
+    far = {colour: min(distance(colour, other) for other in palette) for colour in counts}
+    while len(palette) < 256 and max(far.values()) > 0:
+        palette.append(max(far, key=far.get))
+        for colour in far:
+            far[colour] = min(far[colour], distance(colour, palette[-1]))
+    return palette
+
+
 def with_palette(png):
-    """The same picture in its 256 most used colours, each pixel in the nearest of them: flat pages lose nothing that is seen."""
+    """The same picture in at most 256 colours, each pixel in the nearest of them."""
     parts = list(chunks(png))
     width, height, depth, kind = struct.unpack(">IIBB", parts[0][1][:10])
     channels = {2: 3, 6: 4}[kind]
@@ -69,11 +84,11 @@ def with_palette(png):
     for row in rows:
         for colour in row:
             counts[colour] = counts.get(colour, 0) + 1
-    palette = sorted(counts, key=counts.get, reverse=True)[:256]
+    palette = palette_of(counts)
     index = {colour: i for i, colour in enumerate(palette)}
     for colour in counts:
         if colour not in index:
-            index[colour] = min(range(len(palette)), key=lambda i: sum((a - b) ** 2 for a, b in zip(palette[i], colour)))
+            index[colour] = min(range(len(palette)), key=lambda i: distance(palette[i], colour))
     packed = b"".join(b"\0" + bytes(index[colour] for colour in row) for row in rows)
     return (png[:8] + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)) + chunk(b"PLTE", b"".join(palette)) +
             chunk(b"IDAT", zlib.compress(packed, 9)) + chunk(b"IEND", b""))
