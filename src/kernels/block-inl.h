@@ -152,37 +152,75 @@ struct TileKeys {
   Index block_begin;  // first key of the key block
   Index begin, end;
   bool limited;  // some lane does not see all of them by causality or window
+  bool addends;  // bias or mask matter here
 };
 
-// Bias and mask of a tile as addends in log2 units, -inf where a pair is not visible. Read along the rows in which they are
-// stored.
-HWY_INLINE void load_addends(const BlockContext& c, Index first, Index width, const TileKeys& tile) {
-  const AttentionProblem& problem = c.problem;
-  const Sequence& sequence = *c.block.sequence;
+// The mask's bytes of one lane for the tile's keys, gathered to `scratch` where they are not adjacent.
+HWY_INLINE const std::uint8_t* mask_row(const BlockContext& c, Index index, const TileKeys& tile, std::uint8_t* scratch) {
+  const Strided<const void>& mask = c.problem.mask;
+  const Lane lane = lane_at(c, index);
+  const auto* row = static_cast<const std::uint8_t*>(mask.data) +
+                    mask.offset(c.block.sequence->batch, lane.head, lane.row, c.block.sequence->key_begin + tile.begin);
+  if (mask.strides[3] == 1) return row;
+  for (Index j = 0; j < tile.end - tile.begin; ++j) scratch[j] = row[j * mask.strides[3]];
+  return scratch;
+}
+
+// What the boolean mask does to a tile as a whole.
+enum class MaskTile { kHidden, kMixed, kOpen };
+
+HWY_INLINE MaskTile look_at_mask(const BlockContext& c, Index first, Index width, const TileKeys& tile) {
+  std::uint8_t scratch[kKeyBlock];
   const Index count = tile.end - tile.begin;
+  const std::uint8_t* before = nullptr;
+  bool any_open = false, any_hidden = false;
   for (Index l = 0; l < width; ++l) {
-    const Lane lane = lane_at(c, first + l);
-    const Index column = sequence.key_begin + tile.begin;
-    float* HWY_RESTRICT out = c.addends + l;
-    if (problem.bias.data != nullptr) {
-      load_row(problem.bias.data, problem.bias.dtype, problem.bias.offset(sequence.batch, lane.head, lane.row, column),
-               problem.bias.strides[3], count, c.scores);  // the scores are not there yet: their place serves as a row buffer
-      for (Index j = 0; j < count; ++j) out[j * width] = to_log2(c.scores[j]);
-    } else {
-      for (Index j = 0; j < count; ++j) out[j * width] = 0.0f;
-    }
-    if (problem.mask.data != nullptr) {
-      const auto* HWY_RESTRICT mask = static_cast<const std::uint8_t*>(problem.mask.data) +
-                                      problem.mask.offset(sequence.batch, lane.head, lane.row, column);
-      for (Index j = 0; j < count; ++j) {
-        if (mask[j * problem.mask.strides[3]] == 0) out[j * width] = kMinusInfinity;
-      }
-    }
+    const std::uint8_t* HWY_RESTRICT row = mask_row(c, first + l, tile, scratch);
+    if (row == before && row != scratch) continue;  // a mask of keys alone, or shared by the heads of a group
+    before = row;
+    Index open = 0;
+    for (Index j = 0; j < count; ++j) open += row[j] != 0 ? 1 : 0;
+    any_open |= open > 0;
+    any_hidden |= open < count;
+    if (any_open && any_hidden) return MaskTile::kMixed;
+  }
+  return any_open ? MaskTile::kOpen : MaskTile::kHidden;
+}
+
+// One lane's bias in log2 units, 0 without one, and -inf where the mask hides the pair.
+HWY_INLINE void addend_row(const BlockContext& c, Index index, const TileKeys& tile, float* HWY_RESTRICT out) {
+  const Strided<const void>& bias = c.problem.bias;
+  const Index count = tile.end - tile.begin;
+  if (bias.data != nullptr) {
+    const Lane lane = lane_at(c, index);
+    load_row(bias.data, bias.dtype,
+             bias.offset(c.block.sequence->batch, lane.head, lane.row, c.block.sequence->key_begin + tile.begin),
+             bias.strides[3], count, out);
+    for (Index j = 0; j < count; ++j) out[j] = to_log2(out[j]);
+  } else {
+    std::fill_n(out, count, 0.0f);
+  }
+  if (c.problem.mask.data == nullptr) return;
+  std::uint8_t scratch[kKeyBlock];
+  const std::uint8_t* HWY_RESTRICT mask = mask_row(c, index, tile, scratch);
+  for (Index j = 0; j < count; ++j) out[j] = mask[j] != 0 ? out[j] : kMinusInfinity;
+}
+
+// Bias and mask of a tile as addends, -inf where a pair is not visible: four lanes at a time along the rows in which they are
+// stored, then turned.
+HWY_INLINE void load_addends(const BlockContext& c, Index first, Index width, const TileKeys& tile) {
+  float* const rows = c.scores;  // the scores are not there yet
+  for (Index l = 0; l < width; l += 4) {
+    const Index count = std::min<Index>(4, width - l);
+    for (Index r = 0; r < count; ++r) addend_row(c, first + l + r, tile, rows + r * kKeyBlock);
+    transpose_rows(rows, kKeyBlock, count, tile.end - tile.begin, c.addends + l, width);
   }
 }
 
+inline bool bends_scores(const AttentionProblem& problem) { return problem.softcap > 0 || problem.alibi_slopes != nullptr; }
+
 inline bool needs_adjustment(const AttentionProblem& problem) {
-  return problem.mask.data != nullptr || problem.bias.data != nullptr || problem.softcap > 0 || problem.alibi_slopes != nullptr;
+  return problem.mask.data != nullptr || problem.bias.data != nullptr || bends_scores(problem);
 }
 
 // softcap -> bias and ALiBi -> visibility, in place on the scores of one panel; new maxima; which lanes saw a key.
@@ -198,7 +236,6 @@ inline HWY_NOINLINE void adjust_scores(const BlockContext& c, Index first, Index
     slope[l] = problem.alibi_slopes != nullptr ? to_log2(problem.alibi_slopes[lane.head]) : 0;
     position[l] = static_cast<float>(lane.position - tile.block_begin);
   }
-  const bool has_addends = problem.mask.data != nullptr || problem.bias.data != nullptr;
   const Vec hidden = hn::Set(kTag, kMinusInfinity);
   const Vec cap = hn::Set(kTag, static_cast<float>(problem.softcap * kLog2E));
   for (Index v = 0; v < width; v += kN) {
@@ -212,7 +249,7 @@ inline HWY_NOINLINE void adjust_scores(const BlockContext& c, Index first, Index
       Vec s = hn::Load(kTag, at);
       if (problem.softcap > 0) s = hn::Mul(tanh(s), cap);
       auto visible = hn::And(hn::Ge(j, lo), hn::Lt(j, hi));
-      if (has_addends) {
+      if (tile.addends) {
         const Vec addend = hn::Load(kTag, c.addends + (key - tile.begin) * width + v);
         visible = hn::AndNot(hn::Eq(addend, hidden), visible);  // not Ne: with some targets a NaN would be hidden
         s = hn::Add(s, addend);
@@ -264,7 +301,8 @@ HWY_INLINE TileKeys tile_keys(const BlockContext& c, Index first, Index width, I
   // Positions ascend over lanes and both ends of the range ascend with the position.
   const KeyRange low = key_range(c.problem, *c.block.sequence, lane_at(c, first).position);
   const KeyRange high = key_range(c.problem, *c.block.sequence, lane_at(c, first + width - 1).position);
-  TileKeys tile{block_begin, std::max(block_begin, low.begin), std::min(block_end, high.end), false};
+  const bool addends = c.problem.mask.data != nullptr || c.problem.bias.data != nullptr;
+  TileKeys tile{block_begin, std::max(block_begin, low.begin), std::min(block_end, high.end), false, addends};
   tile.limited = high.begin > tile.begin || low.end < tile.end;
   return tile;
 }
@@ -302,8 +340,8 @@ template <int kVectors>
 HWY_INLINE void panel_scores(const BlockContext& c, Index first, const TileKeys& tile, Rows keys, float* maxima, float* seen) {
   constexpr Index kWidth = kVectors * kN;
   const AttentionProblem& problem = c.problem;
-  const bool adjust = tile.limited || needs_adjustment(problem);
-  if (problem.mask.data != nullptr || problem.bias.data != nullptr) load_addends(c, first, kWidth, tile);
+  const bool adjust = tile.limited || tile.addends || bends_scores(problem);
+  if (tile.addends) load_addends(c, first, kWidth, tile);
   std::fill_n(maxima, kWidth, kMinusInfinity);
   for_each_stretch<kVectors>(c, first, tile, [&](auto vectors, Index from, Index begin, Index end) HWY_ATTR {
     const Index skip = begin - tile.begin;
@@ -340,8 +378,13 @@ HWY_INLINE void weigh_values(const BlockContext& c, Index first, const TileKeys&
 
 template <int kVectors>
 HWY_INLINE void attend_panel(const BlockContext& c, Index first, const KeyBlockRows& rows) {
-  const TileKeys tile = tile_keys(c, first, kVectors * kN, rows.begin, rows.end);
+  TileKeys tile = tile_keys(c, first, kVectors * kN, rows.begin, rows.end);
   if (tile.begin >= tile.end) return;
+  if (c.problem.mask.data != nullptr) {
+    const MaskTile seen = look_at_mask(c, first, kVectors * kN, tile);
+    if (seen == MaskTile::kHidden) return;  // nothing would be added to anything
+    if (seen == MaskTile::kOpen) tile.addends = c.problem.bias.data != nullptr;
+  }
   HWY_ALIGN float maxima[kPanelLanes];
   const Index skip = tile.begin - rows.begin;
   panel_scores<kVectors>(c, first, tile, {rows.keys.row(skip), rows.keys.stride}, maxima, c.state.seen + first);
