@@ -8,7 +8,7 @@ export const DARK = {paper: '#1b1e24', ink: '#ebe8e1', soft: '#aab0bd', plane: '
   share: '#7db8ee', negative: '#7db8ee', positive: '#f0a35c'};
 
 const WIDTH = 720;
-const HEIGHT = 470;
+const HEIGHT = 486;
 const LENGTH = 290;  // along queries
 const DEPTH = 330;   // along keys
 const GAP = 14;
