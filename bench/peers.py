@@ -148,6 +148,13 @@ def page(rows, problems, machine, command):
     return text
 
 
+def write_page(path, text):
+    """Beside and renamed: a page that is there is whole."""
+    beside = pathlib.Path(path + ".new")
+    beside.write_text(text, encoding="utf-8")
+    beside.replace(path)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("program", help="the multihead program")
@@ -166,13 +173,14 @@ def main():
     first = ours.call("--filter", f"^{names[0]}$")
     machine = first["machine"] | {key: first["rows"][0][key] for key in ("target", "threads")}
     rows, problems = [], []
+    command = shlex.join(["./dev", "bench", "peers", *sys.argv[2:]])
     for name in names:
         row = compare(name, ours, machine["threads"], options.rounds, problems)
         print(f"{name}: {number(row.milliseconds)} ms; " + ", ".join(
             f"{peer} {number(milliseconds)} ({way})" for peer, (milliseconds, way) in row.peers.items()), flush=True)
         rows.append(row)
-    command = shlex.join(["./dev", "bench", "peers", *sys.argv[2:]])
-    pathlib.Path(options.output).write_text(page(rows, problems, machine, command), encoding="utf-8")
+        # After every row: the whole table takes half an hour, and what was measured is kept when somebody has to stop.
+        write_page(options.output, page(rows, problems, machine, command))
     print(f"wrote {options.output}")
 
 
