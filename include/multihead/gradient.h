@@ -47,7 +47,7 @@ struct AttentionGradients {
 ///
 /// The bits are the same for any number of threads and any batch neighbours. One head is shared out among threads by keys.
 /// Cost: 2 * batch * num_heads * visible pairs * (3 * head_dim + 2 * value_dim) operations (10 n m d a head; a softcap adds
-/// 2 * head_dim a pair); at most 3 MiB of workspace a thread for head_dim and value_dim up to 256; D, of the size of lse; and,
+/// 2 * head_dim a pair); at most 2 MiB of workspace a thread for head_dim and value_dim up to 512; D, of the size of lse; and,
 /// for grad_query and grad_bias in 16 bits, f32 sums of their shapes. A gradient of a bias that is broadcast over heads or
 /// batch shares out less work at a time. Throws InvalidArgument (both shapes in the text) before anything is written.
 MULTIHEAD_API void attention_backward(const ConstTensorView& query, const ConstTensorView& key, const ConstTensorView& value,

@@ -132,12 +132,15 @@ class Backward {
 
   // Long chunks pack queries seldom; short ones give every thread work. The bits are the same: no sum depends on the chunk.
   void choose_chunk() {
-    constexpr Index kMaxFloats = 128 * 1024;
-    chunk_ = kernels::kKeyChunk;
-    while (chunk_ > kKeyBlock && (chunk_ * (attention_.head_dim + attention_.value_dim) > kMaxFloats ||
-                                  (threads_ > 1 && items_of(chunk_) < 4 * threads_))) {
-      chunk_ /= 2;
-    }
+    constexpr Index kMaxFloats = 128 * 1024;  // of keys and values; their gradients take as much again
+    const auto whole_blocks = [](Index keys) { return std::max(kKeyBlock, keys / kKeyBlock * kKeyBlock); };
+    chunk_ = whole_blocks(kMaxFloats / std::max<Index>(attention_.head_dim + attention_.value_dim, 1));
+    Index longest = 0;
+    for (const Sequence& sequence : attention_.sequences) longest = std::max(longest, sequence.key_len);
+    // Of nearly equal lengths: a short one at the end would pack all queries for little.
+    const Index pieces = std::max<Index>(ceil_div(longest, chunk_), 1);
+    chunk_ = std::min(chunk_, whole_blocks(ceil_div(longest, pieces) + kKeyBlock - 1));
+    while (threads_ > 1 && chunk_ > kKeyBlock && items_of(chunk_) < 4 * threads_) chunk_ = whole_blocks(chunk_ / 2);
   }
 
   float* scratch() const { return thread_scratch(kernels::backward_floats(attention_, chunk_)); }
