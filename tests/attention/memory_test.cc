@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "attention_checks.h"
+#include "backward_checks.h"
 #include "peak_memory.h"
 
 namespace multihead::test {
@@ -97,6 +97,42 @@ TEST(AttentionMemory, CoefficientsNeedNoSecondMatrix) {
   Tensor probabilities(DType::kF32, problem.shape.scores());  // 32 MB, zeroed and so in memory
   expect_peak_below(8 * kMiB,
                     [&] { attention_probabilities(problem.inputs.query, problem.inputs.key, result.lse, probabilities); });
+}
+
+// Backwards: no score matrix (64 MB a head) and no expanded mask, on one head's chunks and on many heads alike.
+TEST(AttentionMemory, GradientsWithoutAScoreMatrix) {
+  for (const Index heads : {1, 4}) {
+    Problem problem = make_problem(
+        {.heads = heads, .kv_heads = heads, .query_len = 4000, .key_len = 4000, .head_dim = 8, .value_dim = 8}, 28500);
+    problem.set_mask(filled(DType::kBool, {4000}, [](Index j) { return j % 3 == 0 ? 0 : 1; }));
+    const Tensor grad_output = grad_output_of(problem, 1);
+    const Result result = run(problem);
+    Gradients gradients = gradients_filled(problem, DType::kF32, DType::kF32, kNaN);
+    expect_peak_below(8 * kMiB, [&] {
+      attention_backward(problem.inputs.query, problem.inputs.key, problem.inputs.value, result.output, result.lse, grad_output,
+                         gradients.views(), problem.options);
+    });
+  }
+}
+
+TEST(AttentionMemory, GradientsOfALongSequenceUnderAWindow) {
+  Problem problem = make_problem({.query_len = 131072, .key_len = 131072, .head_dim = 16, .value_dim = 16}, 28600);
+  problem.options.causal = true;
+  problem.options.window = last_keys(201);
+  const Tensor grad_output = grad_output_of(problem, 1);
+  const Result result = run(problem);
+  Gradients gradients = gradients_filled(problem, DType::kF32, DType::kF32, kNaN);
+  expect_peak_below(16 * kMiB, [&] {
+    attention_backward(problem.inputs.query, problem.inputs.key, problem.inputs.value, result.output, result.lse, grad_output,
+                       gradients.views(), problem.options);
+  });
+  // The sum over all queries of sum_j p_ij = 1 times grad_output, over keys instead.
+  std::vector<double> from_keys(16), from_queries(16);
+  for (Index n = 0; n < grad_output.size(); ++n) {
+    from_keys[static_cast<std::size_t>(n % 16)] += load_as_double(gradients.value, n);
+    from_queries[static_cast<std::size_t>(n % 16)] += load_as_double(grad_output, n);
+  }
+  for (std::size_t t = 0; t < 16; ++t) EXPECT_NEAR(from_keys[t], from_queries[t], 0.02);
 }
 
 }  // namespace
