@@ -16,7 +16,7 @@ using Doubles = std::vector<double>;
 
 // Rows of one head as doubles: [rows, columns].
 Doubles rows_of(const ConstTensorView& view, Index head) {
-  const ConstTensorView rows = Tensor::copy_of(view.slice(1, head, head + 1));
+  const Tensor rows = Tensor::copy_of(view.slice(1, head, head + 1));
   Doubles values(static_cast<std::size_t>(rows.size()));
   for (Index n = 0; n < rows.size(); ++n) values[static_cast<std::size_t>(n)] = load_as_double(rows, n);
   return values;

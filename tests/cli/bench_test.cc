@@ -94,6 +94,20 @@ TEST_F(CliBench, RowsAreRightAndTheirFractionsPositive) {
   EXPECT_LT(prefill["fraction"].get<double>(), 1);
 }
 
+TEST_F(CliBench, BackwardRowsAreRight) {
+  const auto json = run_ok({"bench", "--filter", "^backward/h8/n1024/d64", "--threads", "1", "--json"}).json();
+  ASSERT_EQ(json["rows"].size(), 2U);
+  // By hand: 8 heads, 5 products of 2 · 64 operations a pair.
+  const double pairs[] = {1024.0 * 1024, 1024.0 * 1025 / 2};
+  for (std::size_t n = 0; n < 2; ++n) {
+    const auto& row = json["rows"][n];
+    EXPECT_NEAR(row["gflops"].get<double>() * row["milliseconds"].get<double>() * 1e6 / (8 * pairs[n] * 10 * 64), 1, 1e-9);
+    EXPECT_TRUE(row["within_contract"].get<bool>());
+    EXPECT_GT(row["error"].get<double>(), 0);
+    EXPECT_LT(row["error"].get<double>(), accuracy_of("gradients", DType::kF32).relative_frobenius);
+  }
+}
+
 TEST_F(CliBench, TextHasTheMachineAndALineARow) {
   const std::string text = run_ok({"bench", "--filter", "^prefill/h8/n32/d64$", "--target", targets().back()}).out;
   for (const char* word : {"peak", "GFLOP/s", "of limit", "prefill/h8/n32/d64", "f32"}) {
