@@ -209,11 +209,12 @@ HWY_INLINE void addend_row(const BlockContext& c, Index index, const TileKeys& t
 // Bias and mask of a tile as addends, -inf where a pair is not visible: four lanes at a time along the rows in which they are
 // stored, then turned.
 HWY_INLINE void load_addends(const BlockContext& c, Index first, Index width, const TileKeys& tile) {
-  float* const rows = c.scores;  // the scores are not there yet
+  float* const rows = c.scores;  // [width, keys]: the scores are not there yet, and no more room than theirs is ours
+  const Index keys = tile.end - tile.begin;
   for (Index l = 0; l < width; l += 4) {
     const Index count = std::min<Index>(4, width - l);
-    for (Index r = 0; r < count; ++r) addend_row(c, first + l + r, tile, rows + r * kKeyBlock);
-    transpose_rows(rows, kKeyBlock, count, tile.end - tile.begin, c.addends + l, width);
+    for (Index r = 0; r < count; ++r) addend_row(c, first + l + r, tile, rows + r * keys);
+    transpose_rows(rows, keys, count, keys, c.addends + l, width);
   }
 }
 
