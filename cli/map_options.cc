@@ -1,6 +1,5 @@
 #include "map_options.h"
 
-#include <charconv>
 #include <cmath>
 #include <map>
 
@@ -8,19 +7,6 @@
 
 namespace multihead::cli {
 namespace {
-
-template <typename Number>
-std::optional<Number> parse_number(const std::string& text) {
-  Number number{};
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc() || stop != end) return std::nullopt;
-  return number;
-}
-
-CLI::ValidationError refusal(const std::string& name, const std::string& expected, const std::string& got) {
-  return CLI::ValidationError(name, "expected " + expected + "; got '" + got + "'");
-}
 
 std::optional<std::pair<std::string, std::string>> halves_of(const std::string& text) {
   const std::size_t colon = text.find(':');

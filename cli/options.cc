@@ -1,22 +1,12 @@
 #include "options.h"
 
-#include <charconv>
-
 namespace multihead::cli {
-namespace {
-
-template <typename Number>
-std::optional<Number> parse_number(const std::string& text) {
-  Number number{};
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc() || stop != end) return std::nullopt;
-  return number;
-}
 
 CLI::ValidationError refusal(const std::string& name, const std::string& expected, const std::string& got) {
   return CLI::ValidationError(name, "expected " + expected + "; got '" + got + "'");
 }
+
+namespace {
 
 std::string words_of(const IntegerRange& range) {
   if (range.max != std::numeric_limits<Index>::max()) {

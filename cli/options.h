@@ -3,6 +3,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <filesystem>
 #include <limits>
 #include <optional>
@@ -12,6 +13,19 @@
 #include "multihead/mask.h"
 
 namespace multihead::cli {
+
+/// The whole text as a number, or nothing.
+template <typename Number>
+std::optional<Number> parse_number(const std::string& text) {
+  Number number{};
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || stop != end) return std::nullopt;
+  return number;
+}
+
+/// What is wrong with the value of an option.
+CLI::ValidationError refusal(const std::string& name, const std::string& expected, const std::string& got);
 
 struct IntegerRange {
   Index min = 0;

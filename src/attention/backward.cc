@@ -19,9 +19,6 @@ using kernels::KeyRange;
 using kernels::kKeyBlock;
 using kernels::Sequence;
 
-// As in plan.cc: below this many multiply-adds a second thread costs more than it brings.
-constexpr double kWorkPerThread = 2e5;
-
 Index ceil_div(Index a, Index b) { return (a + b - 1) / b; }
 
 // Which chunks of a head's keys have added to the dQ of which blocks of its queries. Every block is added to by ascending
@@ -73,7 +70,7 @@ class Backward {
     if (wants_bias_total) gradient_sums_.assign(sums, 0.0);
     const double work = pairs_ * static_cast<double>(attention_.num_heads) *
                         static_cast<double>(3 * attention_.head_dim + 2 * attention_.value_dim);
-    threads_ = threads_for(static_cast<Index>(std::clamp(work / kWorkPerThread, 1.0, 1e6)));
+    threads_ = threads_for_work(work);
     choose_chunk();
   }
 

@@ -16,10 +16,6 @@ using kernels::kKeyBlock;
 using kernels::kKeyChunk;
 using kernels::Sequence;
 
-// Below this many multiply-adds a second thread costs more than it brings: waking one takes 5 … 50 us, a core does 10^4 … 10^5
-// of them a microsecond.
-constexpr double kWorkPerThread = 2e5;
-
 Index ceil_div(Index a, Index b) { return (a + b - 1) / b; }
 
 Index lanes_of(const kernels::AttentionProblem& problem, const Sequence& sequence) {
@@ -60,16 +56,15 @@ Block WorkCut::block(const kernels::AttentionProblem& problem, Index item) const
   return {&sequence, within / blocks, block * block_lanes, std::min(lanes, (block + 1) * block_lanes)};
 }
 
-WorkCut cut_work(const kernels::AttentionProblem& problem) {
+WorkCut cut_work(const kernels::AttentionProblem& problem, Index most_lanes) {
   WorkCut cut;
   cut.kv_heads = problem.num_heads / problem.group;
-  const double wanted = multiply_adds(problem) / kWorkPerThread;
-  const int threads = threads_for(static_cast<Index>(std::clamp(wanted, 1.0, 1e6)));
+  const int threads = threads_for_work(multiply_adds(problem));
   // Large head widths shrink the block so that its queries and outputs stay within the cache; few items shrink it so that every
   // thread has work, never below one panel.
   const Index panel = kernels::kernel_shape().panel_lanes;
   constexpr Index kMaxLaneFloats = 192 * 1024;
-  cut.block_lanes = copies_rows(problem) ? kCopyingBlockLanes : kBlockLanes;
+  cut.block_lanes = std::min(most_lanes, copies_rows(problem) ? kCopyingBlockLanes : kBlockLanes);
   while (cut.block_lanes > panel && cut.block_lanes % 2 == 0 &&
          (cut.block_lanes * (problem.head_dim + 2 * problem.value_dim) > kMaxLaneFloats ||
           (threads > 1 && count_items(problem, cut.block_lanes) < 2 * threads))) {

@@ -25,6 +25,8 @@ struct WorkCut {
   kernels::Block block(const kernels::AttentionProblem& problem, Index item) const;
 };
 
-WorkCut cut_work(const kernels::AttentionProblem& problem);
+/// A block has at most `most_lanes` lanes: kernels that keep something for each lane beside the workspace have room for
+/// kBlockLanes.
+WorkCut cut_work(const kernels::AttentionProblem& problem, Index most_lanes = kernels::kCopyingBlockLanes);
 
 }  // namespace multihead

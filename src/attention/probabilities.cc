@@ -84,7 +84,7 @@ void attention_probabilities(const ConstTensorView& query, const ConstTensorView
                       {DType::kF32, DType::kF16, DType::kBF16});
   clear(probabilities);  // keys beyond a length and pairs of different sequences
   if (probabilities.size() == 0) return;
-  const WorkCut cut = cut_work(problem);
+  const WorkCut cut = cut_work(problem, kernels::kBlockLanes);
   const BlockWriter write(problem, lse_rows, out);
   parallel_for(cut.items(), cut.threads, [&](Index item, int) { write(cut.block(problem, item)); });
 }

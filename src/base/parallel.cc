@@ -13,6 +13,11 @@ namespace multihead {
 
 int threads_for(Index items) { return static_cast<int>(std::clamp<Index>(items, 1, num_threads())); }
 
+int threads_for_work(double multiply_adds) {
+  constexpr double kWorkPerThread = 2e5;
+  return threads_for(static_cast<Index>(std::clamp(multiply_adds / kWorkPerThread, 1.0, 1e6)));
+}
+
 void parallel_for(Index items, int threads, const std::function<void(Index, int)>& work) {
   if (threads <= 1 || items <= 1) {
     for (Index item = 0; item < items; ++item) work(item, 0);

@@ -23,7 +23,10 @@ std::size_t PartialFloats(const AttentionProblem& problem, Index lanes) {
 // The two ways through a block. What a chunk leaves behind is laid out differently, so one way is kept to the end.
 struct Panels {
   static void pack(const BlockContext& c) { pack_queries(c); }
-  static void walk(const BlockContext& c, KeyRange visible, Index chunk) { walk_panels(c, visible, chunk); }
+  static void walk(const BlockContext& c, KeyRange visible, Index chunk) {
+    walk_panels(c, visible, chunk,
+                [&](auto vectors, Index first, const KeyBlockRows& rows) HWY_ATTR { attend_panel<vectors()>(c, first, rows); });
+  }
   static void join_parts(const BlockContext& c, const SoftmaxState& total, const SoftmaxState& part) { join(c, total, part); }
   static void write(const BlockContext& c, const SoftmaxState& state) { finish(c, state); }
 };

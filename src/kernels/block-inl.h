@@ -419,8 +419,9 @@ HWY_INLINE Index key_offset(const BlockContext& c, const Strided<const void>& ar
   return array.offset(c.block.sequence->key_batch, c.block.kv_head, c.block.sequence->key_row(key), 0);
 }
 
-// One chunk of keys into c.state, panel by panel.
-HWY_INLINE void walk_panels(const BlockContext& c, KeyRange visible, Index chunk) {
+// One chunk of keys into c.state, panel by panel: attend(vectors as a constant, first lane, rows) for every key block.
+template <typename Attend>
+HWY_INLINE void walk_panels(const BlockContext& c, KeyRange visible, Index chunk, const Attend& attend) {
   reset(c, c.state);
   const bool may_hide = c.problem.mask.data != nullptr || c.problem.bias.data != nullptr;
   for_each_key_block(visible, chunk, [&](Index begin, Index end) HWY_ATTR {
@@ -430,7 +431,7 @@ HWY_INLINE void walk_panels(const BlockContext& c, KeyRange visible, Index chunk
     if (may_hide || tile_keys(c, 0, c.padded, rows.begin, rows.end).limited) {
       rows.values_finite = all_finite(rows.values, rows.end - rows.begin, c.problem.value_dim);
     }
-    for_each_panel(c, [&](auto vectors, Index first) HWY_ATTR { attend_panel<vectors()>(c, first, rows); });
+    for_each_panel(c, [&](auto vectors, Index first) HWY_ATTR { attend(vectors, first, rows); });
   });
 }
 

@@ -3,6 +3,8 @@
 #define HWY_TARGET_INCLUDE "kernels/observe_kernels.cc"
 #include "hwy/foreach_target.h"
 // After foreach_target.h:
+#include <cassert>
+
 #include "hwy/highway.h"
 #include "kernels/observe-inl.h"
 #include "kernels/observed_forward-inl.h"
@@ -131,6 +133,7 @@ void SumCoefficients(const AttentionProblem& problem, const Block& block, const 
 }
 
 void AttendBlockObserved(const AttentionProblem& problem, const Block& block, const RowResults& results, float* workspace) {
+  assert(block.lane_end - block.lane_begin <= kBlockLanes);
   BlockContext c = make_context(problem, block, workspace);
   const KeyRange visible = block_keys(problem, block);
   CoefficientSums sums, total;

@@ -108,17 +108,9 @@ HWY_INLINE void attend_panel_observed(const BlockContext& c, Index first, const 
 }
 
 HWY_INLINE void walk_panels_observed(const BlockContext& c, KeyRange visible, Index chunk, CoefficientSums& sums) {
-  reset(c, c.state);
   sums.reset();
-  const bool may_hide = c.problem.mask.data != nullptr || c.problem.bias.data != nullptr;
-  for_each_key_block(visible, chunk, [&](Index begin, Index end) HWY_ATTR {
-    KeyBlockRows rows{begin, end, {}, {}, true};
-    rows.keys = rows_of(c.problem.key, key_offset(c, c.problem.key, begin), end - begin, c.problem.head_dim, c.keys);
-    rows.values = rows_of(c.problem.value, key_offset(c, c.problem.value, begin), end - begin, c.problem.value_dim, c.values);
-    if (may_hide || tile_keys(c, 0, c.padded, rows.begin, rows.end).limited) {
-      rows.values_finite = all_finite(rows.values, rows.end - rows.begin, c.problem.value_dim);
-    }
-    for_each_panel(c, [&](auto vectors, Index first) HWY_ATTR { attend_panel_observed<vectors()>(c, first, rows, sums); });
+  walk_panels(c, visible, chunk, [&](auto vectors, Index first, const KeyBlockRows& rows) HWY_ATTR {
+    attend_panel_observed<vectors()>(c, first, rows, sums);
   });
 }
 

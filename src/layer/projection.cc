@@ -13,9 +13,6 @@ using kernels::kProductColumns;
 using kernels::kProductRows;
 
 constexpr Index kItemColumns = kernels::kProductPanels * kProductColumns;
-// Below this many multiply-adds a second thread costs more than it brings.
-constexpr Index kWorkPerThread = 200'000;
-
 Index ceil_div(Index a, Index b) { return (a + b - 1) / b; }
 
 }  // namespace
@@ -62,8 +59,8 @@ void Projection::apply(const float* x, Index rows, float* y) const {
   // Columns outermost: consecutive items share their part of the weight.
   const Index row_items = ceil_div(rows, kProductRows);
   const Index items = ceil_div(packed.out, kItemColumns) * row_items;
-  const Index wanted = ceil_div(rows * packed.in * packed.out, kWorkPerThread);
-  parallel_for(items, threads_for(std::min(items, wanted)), [&](Index item, int) {
+  const auto work = static_cast<double>(rows) * static_cast<double>(packed.in) * static_cast<double>(packed.out);
+  parallel_for(items, std::min(threads_for(items), threads_for_work(work)), [&](Index item, int) {
     const Index column = item / row_items * kItemColumns, first = item % row_items * kProductRows;
     kernels::multiply_panels(packed.columns(column), x + first * packed.in, std::min(kProductRows, rows - first),
                              y + first * packed.out + column, packed.out, thread_scratch(kernels::kProductScratch));

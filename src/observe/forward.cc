@@ -25,7 +25,7 @@ ForwardStatistics attention_with_statistics(const ConstTensorView& query, const 
                                     rows.max_probability.data<float>(),
                                     rows.effective_keys.data<float>(),
                                     rows.mean_distance.data<float>()};
-  const WorkCut cut = cut_work(problem);
+  const WorkCut cut = cut_work(problem, kernels::kBlockLanes);
   parallel_for(cut.items(), cut.threads, [&](Index item, int) {
     kernels::attend_block_observed(problem, cut.block(problem, item), results,
                                    thread_scratch(kernels::workspace_floats(problem, cut.block_lanes)));

@@ -389,6 +389,13 @@ TEST(ForwardStatistics, OfLongRowsOnEveryTarget) {
   });
 }
 
+// The plain forward lets more lanes share a converted block than this one has room for.
+TEST(ForwardStatistics, OfMoreSixteenBitLanesThanABlockHolds) {
+  set_num_threads(1);
+  expect_forward(make_problem({.query_len = 900, .key_len = 40, .head_dim = 8, .value_dim = 4}, 6, DType::kBF16));
+  set_num_threads(0);
+}
+
 TEST(HeadSimilarity, IsTheProductOfMaps) {
   for_each_target([] {
     Problem problem = make_problem({.heads = 3, .kv_heads = 1, .query_len = 130, .key_len = 210, .head_dim = 8}, 3);
