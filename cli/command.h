@@ -10,6 +10,7 @@ void add_attend(CLI::App& app);
 void add_bench(CLI::App& app);
 void add_capture(CLI::App& app);
 void add_describe(CLI::App& app);
+void add_generate(CLI::App& app);
 void add_inspect(CLI::App& app);
 void add_map(CLI::App& app);
 void add_run(CLI::App& app);
