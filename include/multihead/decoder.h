@@ -95,8 +95,11 @@ class MULTIHEAD_API Decoder {
   /// Empty. Memory: 2 * sequences * capacity * num_kv_heads * head_dim elements a block.
   DecoderCache make_cache(Index sequences, Index capacity, DType dtype = DType::kF32) const;
 
- private:
   struct State;
+  /// For the library itself.
+  const State& state() const { return *state_; }
+
+ private:
   explicit Decoder(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };

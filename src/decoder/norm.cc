@@ -2,8 +2,8 @@
 
 #include <cmath>
 
+#include "base/column_sums.h"
 #include "base/parallel.h"
-#include "decoder/column_sums.h"
 
 namespace multihead::decoder {
 namespace {
@@ -18,7 +18,7 @@ double inverse_size(const float* x, Index width, double epsilon) {
 }  // namespace
 
 void rms_norm(const Rows& x, const float* weight, double epsilon, float* y) {
-  parallel_for(x.count, threads_for(x.count / kRowsPerThread + 1), [&](Index row, int) {
+  parallel_for(x.count, threads_for(x.count), [&](Index row, int) {
     const float* in = x.data + row * x.width;
     float* out = y + row * x.width;
     const auto r = static_cast<float>(inverse_size(in, x.width, epsilon));
@@ -27,7 +27,7 @@ void rms_norm(const Rows& x, const float* weight, double epsilon, float* y) {
 }
 
 void rms_norm_backward(const Rows& x, const float* weight, double epsilon, const float* dy, float* dx, float* dweight) {
-  add_column_sums(x.count, x.width, dweight, [&](Index row, double* sums) {
+  const std::vector<double> dg = column_sums(x.count, x.width, [&](Index row, double* sums) {
     const float *in = x.data + row * x.width, *g = dy + row * x.width;
     float* out = dx + row * x.width;
     const double r = inverse_size(in, x.width, epsilon);
@@ -43,6 +43,7 @@ void rms_norm_backward(const Rows& x, const float* weight, double epsilon, const
       out[t] = static_cast<float>(r * (static_cast<double>(weight[t]) * static_cast<double>(g[t]) - along));
     }
   });
+  for (Index t = 0; t < x.width; ++t) dweight[t] = static_cast<float>(dg[static_cast<std::size_t>(t)]);
 }
 
 }  // namespace multihead::decoder

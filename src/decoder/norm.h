@@ -14,8 +14,8 @@ struct Rows {
 /// y [count, width]. Sums in float64, so that their order does not matter to f32.
 void rms_norm(const Rows& x, const float* weight, double epsilon, float* y);
 
-/// From dy = dL/dy: dx (written), and dweight [width] (added to). With r = 1 / sqrt(mean(x^2) + epsilon):
-///     dx = r (g dy - x r^2 mean(g dy x))        dg = sum over rows of dy x r, in float64 over fixed groups of rows
+/// From dy = dL/dy: dx and dweight [width]. With r = 1 / sqrt(mean(x^2) + epsilon):
+///     dx = r (g dy - x r^2 mean(g dy x))        dg = sum over rows of dy x r
 void rms_norm_backward(const Rows& x, const float* weight, double epsilon, const float* dy, float* dx, float* dweight);
 
 }  // namespace multihead::decoder

@@ -84,6 +84,27 @@ DecoderConfig checked_config(DecoderConfig config) {
   return config;
 }
 
+LayerWeights copy_layer(const LayerWeights& from) {
+  const auto copy = [](const Tensor& tensor) { return tensor.empty() ? Tensor() : tensor.copy(); };
+  LayerWeights to;
+  to.query_weight = copy(from.query_weight);
+  to.key_weight = copy(from.key_weight);
+  to.value_weight = copy(from.value_weight);
+  to.output_weight = copy(from.output_weight);
+  to.query_bias = copy(from.query_bias);
+  to.key_bias = copy(from.key_bias);
+  to.value_bias = copy(from.value_bias);
+  to.output_bias = copy(from.output_bias);
+  to.query_norm = copy(from.query_norm);
+  to.key_norm = copy(from.key_norm);
+  to.query_norm_bias = copy(from.query_norm_bias);
+  to.key_norm_bias = copy(from.key_norm_bias);
+  to.sinks = copy(from.sinks);
+  to.alibi_slopes = copy(from.alibi_slopes);
+  to.relative_bias = copy(from.relative_bias);
+  return to;
+}
+
 void check_weights(const DecoderConfig& config, const DecoderWeights& weights) {
   check("embedding", weights.embedding, {config.vocab_size, config.model_dim});
   require(weights.blocks.size() == config.layers.size(), kFunction, ": expected weights of ", config.layers.size(),
