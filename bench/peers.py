@@ -160,7 +160,8 @@ def main():
     resource.setrlimit(resource.RLIMIT_DATA, (available_bytes(),) * 2)
 
     ours = Ours(options.program, options.threads)
-    names = [name for name in ours.names(options.filter) if not peers_shape.parse(name).strided]  # peers choose their own layout
+    forward = [name for name in ours.names(options.filter) if not name.startswith("backward/")]
+    names = [name for name in forward if not peers_shape.parse(name).strided]  # peers choose their own layout
     if not names:
         sys.exit("peers.py: only strided rows, which are no peer's affair")
     first = ours.call("--filter", f"^{names[0]}$")

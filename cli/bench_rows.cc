@@ -37,6 +37,11 @@ BenchRow decode(Index num_heads, Index num_kv_heads, Index key_len, DType dtype)
   return row;
 }
 
+BenchRow backward(BenchRow row) {
+  row.kind = Kind::kBackward;
+  return row;
+}
+
 BenchRow layer(const char* preset, Index length) {
   BenchRow row;
   row.kind = Kind::kLayer;
@@ -72,6 +77,11 @@ void add_models(std::vector<BenchRow>& rows) {
   for (const DType dtype : {DType::kF16, DType::kBF16}) rows.push_back(with_dtype(prefill(8, 8, 2048, 2048, 128), dtype));
 }
 
+void add_backward(std::vector<BenchRow>& rows) {
+  for (const bool causal : {false, true}) rows.push_back(backward(prefill(8, 8, 1024, 1024, 64, causal)));
+  for (const bool causal : {false, true}) rows.push_back(backward(prefill(8, 8, 2048, 2048, 128, causal)));
+}
+
 void add_decoding(std::vector<BenchRow>& rows) {
   for (const Index num_kv_heads : {32, 8}) {
     for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
@@ -84,10 +94,10 @@ void add_decoding(std::vector<BenchRow>& rows) {
 
 std::string BenchRow::name() const {
   if (kind == Kind::kLayer) return "layer/" + preset + "/n" + std::to_string(query_len);
-  std::string name = kind == Kind::kPrefill ? "prefill/h" : "decode/h";
+  std::string name = kind == Kind::kPrefill ? "prefill/h" : kind == Kind::kBackward ? "backward/h" : "decode/h";
   name += std::to_string(num_heads);
   if (num_kv_heads != num_heads) name += "x" + std::to_string(num_kv_heads);
-  if (kind == Kind::kPrefill) {
+  if (kind != Kind::kDecode) {
     name += "/n" + std::to_string(query_len);
     if (key_len != query_len) name += "x" + std::to_string(key_len);
   } else {
@@ -105,6 +115,7 @@ std::vector<BenchRow> bench_rows() {
   std::vector<BenchRow> rows;
   add_sweep(rows);
   add_models(rows);
+  add_backward(rows);
   add_decoding(rows);
   for (const char* preset : {"vaswani-base", "llama-7b"}) {
     for (const Index length : {1, 128, 512, 2048}) rows.push_back(layer(preset, length));

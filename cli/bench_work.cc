@@ -6,6 +6,7 @@
 
 #include "arrays.h"
 #include "multihead/attention.h"
+#include "multihead/gradient.h"
 #include "multihead/kv_cache.h"
 #include "multihead/machine.h"
 
@@ -89,6 +90,37 @@ class Prefill : public BenchWork {
   AttentionAnswer answer_;
 };
 
+// The backward pass alone: what it needs of the forward pass is there.
+class Backward : public BenchWork {
+ public:
+  Backward(const BenchRow& row, std::mt19937_64& random)
+      : query_(row, row.num_heads, row.query_len, random),
+        key_(row, row.num_kv_heads, row.key_len, random),
+        value_(row, row.num_kv_heads, row.key_len, random),
+        output_(row, row.num_heads, row.query_len, random),
+        grad_output_(row, row.num_heads, row.query_len, random),
+        grad_query_(row, row.num_heads, row.query_len, random),
+        grad_key_(row, row.num_kv_heads, row.key_len, random),
+        grad_value_(row, row.num_kv_heads, row.key_len, random),
+        lse_(DType::kF32, {1, row.num_heads, row.query_len}),
+        answer_{query_.view(),       key_.view(),        value_.view(),    output_.view(),     lse_,
+                grad_output_.view(), grad_query_.view(), grad_key_.view(), grad_value_.view(), options_of(row)} {
+    attention(answer_.query, answer_.key, answer_.value, output_.view(), answer_.options, lse_.view());
+    operations = 2.5 * operations_of(row);  // five products of the forward pass's two
+    bytes = element_bytes(row.dtype, {4, row.num_heads, row.query_len, row.head_dim}) + 2 * cache_bytes(row);
+  }
+  void run() override {
+    attention_backward(answer_.query, answer_.key, answer_.value, answer_.output, answer_.lse, answer_.grad_output,
+                       {grad_query_.view(), grad_key_.view(), grad_value_.view(), {}, {}, {}}, answer_.options);
+  }
+  BenchError check() const override { return check_backward(answer_); }
+
+ private:
+  Heads query_, key_, value_, output_, grad_output_, grad_query_, grad_key_, grad_value_;
+  Tensor lse_;
+  BackwardAnswer answer_;
+};
+
 // From here on a row measures memory, not the processor's cache: its caches take turns.
 constexpr Index kColdFrom = 4096;
 
@@ -162,6 +194,8 @@ std::unique_ptr<BenchWork> BenchWorkshop::prepare(const BenchRow& row) {
   switch (row.kind) {
     case BenchRow::Kind::kPrefill:
       return std::make_unique<Prefill>(row, random);
+    case BenchRow::Kind::kBackward:
+      return std::make_unique<Backward>(row, random);
     case BenchRow::Kind::kDecode:
       // The caches, and the copy of one that is checked.
       require_memory(cache_bytes(row) * static_cast<double>(caches_in_turn(row) + 1), name);

@@ -6,6 +6,8 @@
 //     output, merged   ‖result − exact‖₂ <= growth · relative_frobenius · ‖Σ_j p_j |value_j|‖₂ + absolute · √value_dim
 //     lse              |result − exact|  <= growth · absolute
 //     probabilities    |result − exact|  <= growth · absolute      for every pair
+//     gradients        |result − exact|  <= growth · relative_frobenius · (the sum of |its terms|) + absolute    per element,
+//                                           growth that of the worst row
 //
 // which gives the same bounds in Frobenius norm over any set of rows. The norm on the right is that of the result when no
 // values of opposite signs cancel; what cancellation takes away no f32 sum can give back.
@@ -32,8 +34,10 @@ struct Accuracy {
 };
 
 /// f32: sums of f32 with blocked partial sums. f16 and bf16: half a unit in the last place (2^-11, 2^-9) of the one rounding,
-/// with room for the f32 error in front of it. `absolute` of output and merged: the rounding among subnormal numbers.
-inline constexpr std::array<Accuracy, 10> kAccuracy{{
+/// with room for the f32 error in front of it. `absolute` of output and merged: the rounding among subnormal numbers; of
+/// gradients, too, and that coefficients below 2^-126 count as 0, times inputs of size. Gradients in 16 bits are computed from
+/// an output in 16 bits, whose rounding they inherit.
+inline constexpr std::array<Accuracy, 13> kAccuracy{{
     {"output", DType::kF32, 2e-6, 1e-40},
     {"output", DType::kF16, 1e-3, 3e-8},
     {"output", DType::kBF16, 8e-3, 1e-40},
@@ -44,6 +48,9 @@ inline constexpr std::array<Accuracy, 10> kAccuracy{{
     {"merged", DType::kF32, 2e-6, 1e-40},
     {"merged", DType::kF16, 1e-3, 3e-8},
     {"merged", DType::kBF16, 8e-3, 1e-40},
+    {"gradients", DType::kF32, 5e-6, 1e-33},
+    {"gradients", DType::kF16, 2e-3, 1e-6},
+    {"gradients", DType::kBF16, 1.6e-2, 1e-33},
 }};
 
 /// The row for a result and the type in which it is stored; all zeros if the table has none, a bound that nothing meets.

@@ -21,12 +21,28 @@ TEST_F(CliBench, EveryNameIsUniqueAndTellsItsShape) {
   const std::vector<std::string> all = names("");
   EXPECT_EQ(std::set<std::string>(all.begin(), all.end()).size(), all.size());
   const std::set<std::string> named(all.begin(), all.end());
-  for (const char* name :
-       {"prefill/h8/n32/d64", "prefill/h8/n2048/d64", "prefill/h8/n2048/d64/causal", "prefill/h8/n2048/d64/strided",
-        "prefill/h8/n8192/d128/causal", "prefill/h8/n512/d80", "prefill/h32x8/n2048/d128/causal", "prefill/h12/n384/d64",
-        "prefill/h20/n1500/d64", "prefill/h8/n4096x77/d40", "prefill/h8/n8192/d64/causal/last1024",
-        "prefill/h8/n2048/d64/window128", "prefill/h8/n2048/d128/bf16", "decode/h32/k128/d128", "decode/h32x8/k16384/d128/f16",
-        "decode/h32x8/k32768/d128/bf16", "layer/vaswani-base/n2048", "layer/llama-7b/n1"}) {
+  for (const char* name : {"prefill/h8/n32/d64",
+                           "prefill/h8/n2048/d64",
+                           "prefill/h8/n2048/d64/causal",
+                           "prefill/h8/n2048/d64/strided",
+                           "prefill/h8/n8192/d128/causal",
+                           "prefill/h8/n512/d80",
+                           "prefill/h32x8/n2048/d128/causal",
+                           "prefill/h12/n384/d64",
+                           "prefill/h20/n1500/d64",
+                           "prefill/h8/n4096x77/d40",
+                           "prefill/h8/n8192/d64/causal/last1024",
+                           "prefill/h8/n2048/d64/window128",
+                           "prefill/h8/n2048/d128/bf16",
+                           "backward/h8/n1024/d64",
+                           "backward/h8/n1024/d64/causal",
+                           "backward/h8/n2048/d128",
+                           "backward/h8/n2048/d128/causal",
+                           "decode/h32/k128/d128",
+                           "decode/h32x8/k16384/d128/f16",
+                           "decode/h32x8/k32768/d128/bf16",
+                           "layer/vaswani-base/n2048",
+                           "layer/llama-7b/n1"}) {
     EXPECT_TRUE(named.contains(name)) << name;
   }
 }
