@@ -16,5 +16,6 @@ void add_map(CLI::App& app);
 void add_run(CLI::App& app);
 void add_stats(CLI::App& app);
 void add_targets(CLI::App& app);
+void add_train(CLI::App& app);
 
 }  // namespace multihead::cli

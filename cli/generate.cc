@@ -1,6 +1,7 @@
 // multihead generate: a checkpoint continues a text.
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 #include "arrays.h"
 #include "command.h"
@@ -68,8 +69,19 @@ std::vector<Index> prompt_of(const CommandOptions& options, const DecoderConfig&
 // Text as it comes: the prompt at once, then token by token.
 class TextStream {
  public:
-  explicit TextStream(const Tokenizer& tokenizer) : tokenizer_(tokenizer), drop_space_(tokenizer.adds_space()) {}
+  TextStream(const Tokenizer& tokenizer, const std::vector<Index>& prompt)
+      : tokenizer_(tokenizer), prompt_(prompt), drop_space_(tokenizer.adds_space()) {}
+  /// The prompt, unless it is there already. Not before the first token is: until then anything can be refused.
+  void begin() {
+    for (const Index id : std::exchange(prompt_, {})) write_piece(id);
+  }
   void write(Index id) {
+    begin();
+    write_piece(id);
+  }
+
+ private:
+  void write_piece(Index id) {
     std::string text = tokenizer_.piece(id);
     if (!text.empty() && drop_space_) {
       if (text.front() == ' ') text.erase(0, 1);
@@ -78,8 +90,8 @@ class TextStream {
     print(text);
   }
 
- private:
   const Tokenizer& tokenizer_;
+  std::vector<Index> prompt_;
   bool drop_space_;
 };
 
@@ -98,18 +110,18 @@ void run(const CommandOptions& options) {
   ProgressLine line("generating");
   const Progress report_progress = streams ? Progress() : line.callback();
   std::optional<TextStream> stream;
-  if (streams) stream.emplace(*tokenizer);
+  if (streams) stream.emplace(*tokenizer, prompt);
   Index done = 0;
   generation.on_token = [&](Index id) {
     if (stream) stream->write(id);
     if (report_progress) report_progress(static_cast<double>(++done) / static_cast<double>(generation.tokens));
     return true;
   };
-  if (stream) {
-    for (const Index id : prompt) stream->write(id);
-  }
   const Generated result = generate(decoder, prompt, generation);
-  if (stream) print(std::string("\n"));
+  if (stream) {
+    stream->begin();
+    print(std::string("\n"));
+  }
   if (options.logits) files.write("logits", result.next_logits);
   if (streams) return;
 

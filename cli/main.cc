@@ -31,7 +31,8 @@ int run_command_line(int argc, char** argv) {
   // Not CLI11's own requirement, which would hide the word that is no command.
   app.callback([&app] {
     if (app.get_subcommands().empty())
-      throw usage_error("expected a command: run, attend, capture, map, stats, generate, inspect, describe, targets or bench");
+      throw usage_error(
+          "expected a command: run, attend, capture, map, stats, generate, train, inspect, describe, targets or bench");
   });
   app.footer(
       "`multihead COMMAND --help` tells about a command. Errors are one line on standard error; the exit status is 1, or 2 "
@@ -46,6 +47,7 @@ int run_command_line(int argc, char** argv) {
   add_inspect(app);
   add_describe(app);
   add_targets(app);
+  add_train(app);
   add_bench(app);
   try {
     app.parse(argc, argv);

@@ -6,9 +6,11 @@
 //     logits = W_out norm(x)                                                                    W_out = E when they are tied
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 

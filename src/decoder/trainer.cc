@@ -37,6 +37,11 @@ std::uint64_t random_of_step(std::uint64_t seed, Index step) {
   return state;
 }
 
+DecoderWeights first_weights(const TrainingConfig& config) {
+  decoder::check_training(config);
+  return initial_weights(config.decoder(), config.seed);
+}
+
 }  // namespace
 
 Trainer::Trainer(const TrainingConfig& config, std::string_view text, DecoderWeights weights, OptimizerState state)
@@ -48,7 +53,7 @@ Trainer::Trainer(const TrainingConfig& config, std::string_view text, DecoderWei
 }
 
 Trainer::Trainer(const TrainingConfig& config, std::string_view text)
-    : Trainer((decoder::check_training(config), config), text, initial_weights(config.decoder(), config.seed), OptimizerState()) {
+    : Trainer(config, text, first_weights(config), OptimizerState()) {
   state_ = start_optimizer(weights_);
 }
 

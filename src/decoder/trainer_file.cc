@@ -72,7 +72,8 @@ void check_training(const TrainingConfig& config) {
   positive("model_dim", config.model_dim);
   positive("context", config.context);
   positive("batch", config.batch);
-  require(config.held_out >= 0 && config.held_out < 1, "training: held_out: expected a number from 0, below 1; got ", config.held_out);
+  require(config.held_out >= 0 && config.held_out < 1, "training: held_out: expected a number from 0, below 1; got ",
+          config.held_out);
   check_optimizer(config.optimizer);
   checked_config(config.decoder());
 }
@@ -107,11 +108,9 @@ void write_trainer(const std::filesystem::path& folder, const TrainingConfig& co
     for_each_weight(*parts[i],
                     [&](const std::string& name, const Tensor& tensor) { views.emplace_back(kParts[i] + name, tensor); });
   }
-  write_safetensors(folder / kTrainerFile, views,
-                    {{"format", kFormat},
-                     {"config", config.text()},
-                     {"text", fingerprint(text)},
-                     {"step", std::to_string(state.step)}});
+  write_safetensors(
+      folder / kTrainerFile, views,
+      {{"format", kFormat}, {"config", config.text()}, {"text", fingerprint(text)}, {"step", std::to_string(state.step)}});
 }
 
 }  // namespace multihead::decoder

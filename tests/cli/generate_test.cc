@@ -12,7 +12,7 @@ class CliGenerate : public CommandTest {
  protected:
   // Bytes as tokens.
   void write_model() const {
-    const test::TinyShape shape{.vocab_size = 256};
+    const test::TinyShape shape{.vocab_size = 256, .tied = false};
     DecoderConfig config = test::tiny_config(shape);
     config.begin_id = 10;
     write_decoder(folder() / "model", config, test::tiny_weights(shape, 3));

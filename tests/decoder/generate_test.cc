@@ -64,7 +64,9 @@ TEST(Sampler, Refusals) {
 
 class Generate : public ::testing::Test {
  protected:
-  Decoder decoder_{test::tiny_config({}), test::tiny_weights({}, 8)};
+  // Tied random weights would say the same token again and again.
+  static constexpr test::TinyShape kShape{.tied = false};
+  Decoder decoder_{test::tiny_config(kShape), test::tiny_weights(kShape, 8)};
   std::vector<Index> prompt_{1, 5, 9};
 };
 
@@ -96,9 +98,9 @@ TEST_F(Generate, SeedsRepeat) {
 
 TEST_F(Generate, StopsAtAnEndTokenAndWhenToldTo) {
   const std::vector<Index> ids = generate(decoder_, prompt_, {.tokens = 12}).ids;
-  DecoderConfig config = test::tiny_config({});
+  DecoderConfig config = test::tiny_config(kShape);
   config.end_ids = {ids[7]};
-  const Decoder ending(config, test::tiny_weights({}, 8));
+  const Decoder ending(config, test::tiny_weights(kShape, 8));
   const auto first = std::find(ids.begin() + 3, ids.end(), ids[7]);
   EXPECT_EQ(generate(ending, prompt_, {.tokens = 12}).ids, std::vector<Index>(ids.begin(), first));
 
