@@ -125,13 +125,13 @@ void run(const CommandOptions& options) {
   const Index last = std::min(options.stop_at.value_or(trainer.config().optimizer.steps), trainer.config().optimizer.steps);
   const Index tell_every = options.tell_every.value_or(100), save_every = options.save_every.value_or(500);
   const StopSignals signals;
+  trainer.save(*options.output);  // what cannot be written is better known now
   if (!options.json) {
     print(grouped(trainer.parameters()) + " parameters, " + grouped(trainer.config().optimizer.steps) + " steps of " +
           grouped(trainer.config().batch) + " x " + grouped(trainer.config().context) + " bytes" +
           (trainer.step() > 0 ? ", " + grouped(trainer.step()) + " of them done before" : "") + "\n");
   }
   Course course(trainer, options.json);
-  trainer.save(*options.output);  // what cannot be written is better known now
   while (trainer.step() < last && !signals.requested()) {
     const Trainer::Step step = trainer.advance();
     course.add(step);

@@ -156,7 +156,7 @@ TEST_F(TrainerTest, RefusesWhatItCannotGoOnWith) {
   }
   // A model that is no training, and one of another program.
   std::filesystem::copy_file(folder_ / "t/model.safetensors", file(), std::filesystem::copy_options::overwrite_existing);
-  says(small_config(), text_, "metadata");
+  says(small_config(), text_, "\"pt\"");
   const Tensor numbers(DType::kF32, {2});
   write_safetensors(file(), {{"x", numbers}}, {{"format", "another program 3"}});
   says(small_config(), text_, "another program 3");

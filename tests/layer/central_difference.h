@@ -10,7 +10,7 @@ namespace multihead::test {
 
 /// d loss / d tensor[i], i in row-major order, of a dense f32 or f64 tensor: Richardson's step from differences at h and 2h, so
 /// the error is of order h^4. h is a power of two: elements move by exactly that, or by what rounding makes of it.
-inline double derivative(Tensor& tensor, Index i, const std::function<double()>& loss, double h = 1.0 / 64) {
+inline double derivative(Tensor& tensor, Index i, const std::function<double()>& loss, double h = 0x1p-10) {
   const double centre = load_as_double(tensor, i);
   const auto difference = [&](double step) {
     set_element(tensor, i, centre + step);
