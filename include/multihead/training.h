@@ -82,8 +82,8 @@ struct TrainingConfig {
   MULTIHEAD_API DecoderConfig decoder() const;
 };
 
-/// First weights: normal, standard deviation 0.02 (embedding) and 1 / sqrt(width of the input), those that add to the residual
-/// stream divided by sqrt(2 num_layers); norms 1. The same for the same seed.
+/// First weights: normal, standard deviation 1 / sqrt(width of the input), of the embedding 1 / sqrt(model_dim); those that add
+/// to the residual stream divided by sqrt(2 num_layers); norms 1. The same for the same seed.
 MULTIHEAD_API DecoderWeights initial_weights(const DecoderConfig& config, std::uint64_t seed);
 MULTIHEAD_API DecoderWeights copy_weights(const DecoderWeights& weights);
 

@@ -23,7 +23,6 @@ Tensor ones(Index width) {
 }  // namespace
 
 DecoderWeights initial_weights(const DecoderConfig& given, std::uint64_t seed) {
-  constexpr double kEmbedding = 0.02;
   const DecoderConfig config = decoder::checked_config(given);
   std::uint64_t random = seed;
   const auto matrix = [&](Index out, Index in, double factor = 1) {
@@ -32,7 +31,9 @@ DecoderWeights initial_weights(const DecoderConfig& given, std::uint64_t seed) {
   // Every block adds two of these to the residual stream, whose size should not grow with their number.
   const double residual = 1 / std::sqrt(2 * static_cast<double>(config.layers.size()));
   DecoderWeights weights;
-  weights.embedding = normal_tensor({config.vocab_size, config.model_dim}, kEmbedding, random);
+  // Not smaller, as is often seen: what the first blocks add would drown the tokens. An induction task of tests/decoder was
+  // learned to 58 % in 800 steps with a deviation of 0.02, to 100 % with this.
+  weights.embedding = matrix(config.vocab_size, config.model_dim);
   for (const LayerConfig& layer : config.layers) {
     DecoderBlockWeights block;
     block.attention_norm = ones(config.model_dim);

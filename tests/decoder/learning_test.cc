@@ -7,13 +7,14 @@
 
 #include "decoder/tiny_decoder.h"
 #include "multihead/attention_map.h"
+#include "multihead/runtime.h"
 #include "multihead/statistics.h"
 #include "multihead/training.h"
 
 namespace multihead {
 namespace {
 
-constexpr Index kVocab = 32;
+constexpr Index kVocab = 20;
 
 // Tokens and the next ones, of which only those that can be known count.
 struct Batch {
@@ -54,8 +55,8 @@ void add_copy(Batch& batch, test::Random& random) {
 
 // A block over and over; its length changes, so that looking a fixed way back does not do.
 void add_induction(Batch& batch, test::Random& random) {
-  constexpr Index kLength = 41;
-  const Index period = random.between(8, 16);
+  constexpr Index kLength = 33;
+  const Index period = random.between(5, 12);
   const std::vector<Index> block = random_block(period, random);
   std::vector<Index> sequence;
   for (Index i = 0; i < kLength; ++i) sequence.push_back(block[static_cast<std::size_t>(i % period)]);
@@ -70,7 +71,9 @@ DecoderConfig task_config(Index layers) {
                         .num_heads = 4,
                         .num_kv_heads = 4,
                         .head_dim = 16};
-  return test::tiny_config(shape);
+  DecoderConfig config = test::tiny_config(shape);
+  for (LayerConfig& layer : config.layers) layer.rotary->theta = 100;  // sequences are short
+  return config;
 }
 
 template <typename Add>
@@ -84,6 +87,7 @@ double accuracy(const Decoder& decoder, Add add) {
 
 template <typename Add>
 Decoder learn(const DecoderConfig& config, const OptimizerConfig& optimizer, Index sequences, Add add) {
+  set_num_threads(1);  // a second one would mostly wait at these sizes
   DecoderWeights weights = initial_weights(config, 1);
   OptimizerState state = start_optimizer(weights);
   test::Random random(42);
@@ -94,6 +98,7 @@ Decoder learn(const DecoderConfig& config, const OptimizerConfig& optimizer, Ind
     optimizer_step(optimizer, weights, loss_gradients(decoder, batch.view(batch.ids), batch.view(batch.targets)).gradients,
                    state);
   }
+  set_num_threads(0);
   return {config, std::move(weights)};
 }
 
@@ -106,7 +111,8 @@ TEST(Learning, ToCopy) {
 
 TEST(Learning, ToGoOnWithWhatWasSeenOnce) {
   const DecoderConfig config = task_config(2);
-  const Decoder decoder = learn(config, {.steps = 600, .warmup = 20, .learning_rate = 5e-3}, 32, add_induction);
+  const Decoder decoder =
+      learn(config, {.steps = 700, .warmup = 20, .learning_rate = 5e-3, .weight_decay = 0}, 16, add_induction);
   EXPECT_GT(accuracy(decoder, add_induction), 0.99);
 
   // The head that does it: its weight lies on what followed the token before.
@@ -130,7 +136,7 @@ TEST(Learning, ToGoOnWithWhatWasSeenOnce) {
     }
   }
   EXPECT_EQ(found_in, 1) << "it needs a head before it";
-  EXPECT_GT(largest, 0.5) << "rows of the first block, a quarter of all, have nothing to look at";
+  EXPECT_GT(largest, 0.4) << "rows of the first block, up to 12 of 32, have nothing to look at";
   EXPECT_GT(largest, 4 * uniform);
 }
 
