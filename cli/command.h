@@ -10,11 +10,13 @@ void add_attend(CLI::App& app);
 void add_bench(CLI::App& app);
 void add_capture(CLI::App& app);
 void add_describe(CLI::App& app);
+void add_generate(CLI::App& app);
 void add_inspect(CLI::App& app);
 void add_lab(CLI::App& app);
 void add_map(CLI::App& app);
 void add_run(CLI::App& app);
 void add_stats(CLI::App& app);
 void add_targets(CLI::App& app);
+void add_train(CLI::App& app);
 
 }  // namespace multihead::cli

@@ -31,7 +31,8 @@ int run_command_line(int argc, char** argv) {
   // Not CLI11's own requirement, which would hide the word that is no command.
   app.callback([&app] {
     if (app.get_subcommands().empty())
-      throw usage_error("expected a command: run, attend, capture, map, stats, lab, inspect, describe, targets or bench");
+      throw usage_error(
+          "expected a command: run, attend, capture, map, stats, lab, generate, train, inspect, describe, targets or bench");
   });
   app.footer(
       "`multihead COMMAND --help` tells about a command. Errors are one line on standard error; the exit status is 1, or 2 "
@@ -42,10 +43,12 @@ int run_command_line(int argc, char** argv) {
   add_capture(app);
   add_map(app);
   add_stats(app);
+  add_generate(app);
   add_inspect(app);
   add_describe(app);
   add_lab(app);
   add_targets(app);
+  add_train(app);
   add_bench(app);
   try {
     app.parse(argc, argv);

@@ -113,6 +113,7 @@ struct LayerWeights {
 
 class KvCache;
 struct Capture;
+struct LayerTape;
 
 /// What one call adds to the layer.
 struct ForwardOptions {
@@ -136,6 +137,8 @@ struct ForwardObservation {
   /// query and key, lse, the complete options, W_O; labels are left as they are. Also with a cache. Not by reference_forward.
   Capture* capture = nullptr;
   bool capture_values = false;  ///< the capture's value and output too
+  /// Filled with what layer_backward needs (layer_gradient.h). Not with a cache, not by reference_forward.
+  LayerTape* tape = nullptr;
 };
 
 /// A ready layer: weights converted to f32 and packed once, beside the given ones. Calls may run concurrently.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "checkpoint/detect.h"
+#include "checkpoint/files.h"
 #include "checkpoint/recipe.h"
 #include "io/text.h"
 
@@ -11,28 +12,6 @@ namespace multihead {
 namespace {
 
 namespace fs = std::filesystem;
-
-// What to open in a folder: what has the usual name, else the only index, else the only .safetensors file. Folders may hold the
-// same weights twice, in several precisions or under Meta's names.
-fs::path tensors_in(const fs::path& folder) {
-  std::error_code error;
-  for (const char* usual : {"model.safetensors.index.json", "model.safetensors",
-                            "diffusion_pytorch_model.safetensors.index.json", "diffusion_pytorch_model.safetensors"}) {
-    if (fs::exists(folder / usual, error)) return folder / usual;
-  }
-  std::vector<fs::path> indices, files;
-  for (auto entry = fs::directory_iterator(folder, error); !error && entry != fs::directory_iterator();
-       entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
-    if (name.ends_with(".safetensors.index.json")) indices.push_back(entry->path());
-    if (name.ends_with(".safetensors")) files.push_back(entry->path());
-  }
-  if (error) throw IoError(concat(folder.string(), ": ", error.message()));
-  if (indices.size() == 1) return indices.front();
-  if (indices.empty() && files.size() == 1) return files.front();
-  refuse(folder.string(), "expected model.safetensors, or one *.safetensors.index.json, or one *.safetensors; got ",
-         indices.size(), " and ", files.size());
-}
 
 std::string number_text(double number) {
   const bool whole = std::abs(number) < 1e15 && number == std::floor(number);
@@ -99,9 +78,7 @@ Checkpoint::Checkpoint(Checkpoint&&) noexcept = default;
 Checkpoint& Checkpoint::operator=(Checkpoint&&) noexcept = default;
 
 Checkpoint Checkpoint::open(const fs::path& path) {
-  std::error_code error;
-  const bool is_folder = fs::is_directory(path, error);
-  const fs::path file = is_folder ? tensors_in(path) : path;
+  const fs::path file = checkpoint::tensors_of(path);
   auto state = std::make_unique<State>(State{file.string(), Safetensors::open(file), {}, {}});
   const auto config = checkpoint::Config::read(file.parent_path());
   as_format_error(state->file, [&] {

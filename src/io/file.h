@@ -7,6 +7,8 @@
 #include <span>
 #include <string>
 
+#include "multihead/export.h"
+
 namespace multihead {
 
 /// Bytes that can be read by range. The parsers see only this, so fuzzers and tests feed them from memory.
@@ -41,7 +43,7 @@ struct FileStamp {
   friend bool operator==(const FileStamp&, const FileStamp&) = default;
 };
 
-class File final : public ByteSource {
+class MULTIHEAD_API File final : public ByteSource {
  public:
   /// Opens a regular file for reading. Throws IoError (also for folders, pipes and devices).
   explicit File(const std::filesystem::path& path);
@@ -65,6 +67,6 @@ class File final : public ByteSource {
 
 /// Throws FormatError, saying what to do, when the bytes are a Git LFS pointer: what a clone without LFS leaves in a file's
 /// place.
-void refuse_lfs_pointer(const ByteSource& source);
+MULTIHEAD_API void refuse_lfs_pointer(const ByteSource& source);
 
 }  // namespace multihead

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "layer/call.h"
+#include "layer/dense_rows.h"
 #include "layer/heads.h"
 #include "layer/projection.h"
 #include "layer/query_key_norm.h"
@@ -14,25 +15,12 @@
 #include "layer/weights.h"
 #include "multihead/capture.h"
 #include "multihead/kv_cache.h"
+#include "multihead/layer_gradient.h"
 
 namespace multihead {
 namespace {
 
 constexpr const char* kForward = "MultiHeadAttention::forward";
-
-// [batch, length, width] as dense f32 rows: the tensor itself when it is that already, else a copy.
-class DenseRows {
- public:
-  explicit DenseRows(const ConstTensorView& view) : given_(view) {
-    if (view.dtype != DType::kF32 || !view.is_contiguous()) copy_ = Tensor::converted(view, DType::kF32);
-  }
-  const float* data() const { return copy_.empty() ? given_.as<float>() : copy_.data<float>(); }
-  Index rows() const { return given_.shape[0] * given_.shape[1]; }
-
- private:
-  ConstTensorView given_;
-  Tensor copy_;
-};
 
 std::optional<HeadNorm> make_norm(const LayerConfig& config, const Tensor& weight, const Tensor& bias, Index heads) {
   if (!config.query_key_norm) return std::nullopt;
@@ -82,6 +70,7 @@ struct MultiHeadAttention::State {
     captured.labels = std::move(seen.capture->labels);
     *seen.capture = std::move(captured);
   }
+  TensorView start_tape(LayerTape& tape, const Tensor& q, const Tensor& k, const LayerCall& call) const;
   void attend(const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v, const TensorView& heads,
               const LayerCall& call, const ForwardObservation& seen) const;
   Tensor forward(const LayerCall& call, const DenseRows& x, const DenseRows& x_key, const DenseRows& x_value, DType dtype,
@@ -120,6 +109,18 @@ void MultiHeadAttention::State::attend(const ConstTensorView& q, const ConstTens
   if (seen.probabilities) attention_probabilities(q, k, *lse, *seen.probabilities, complete);
 }
 
+// What the backward pass needs and the steps to come overwrite. Returns where the lse belongs.
+TensorView MultiHeadAttention::State::start_tape(LayerTape& tape, const Tensor& q, const Tensor& k,
+                                                 const LayerCall& call) const {
+  tape = LayerTape();
+  if (config.clip || config.query_key_norm) {
+    tape.plain_query = q.copy();
+    tape.plain_key = k.copy();
+  }
+  tape.lse = Tensor::uninitialized(DType::kF32, {call.batch, config.num_heads, call.query_len});
+  return tape.lse.view();
+}
+
 Tensor MultiHeadAttention::State::forward(const LayerCall& call, const DenseRows& x, const DenseRows& x_key,
                                           const DenseRows& x_value, DType dtype, const ForwardObservation& seen) const {
   check_observation(kForward, config, call, seen, {DType::kF32}, {DType::kF32, DType::kF16, DType::kBF16});
@@ -127,6 +128,9 @@ Tensor MultiHeadAttention::State::forward(const LayerCall& call, const DenseRows
   Tensor q = project(query, x, call, call.query_len);
   Tensor k = project(key, x_key, call, call.key_len);
   Tensor v = project(value, x_value, call, call.key_len);
+  ForwardObservation wanted = seen;
+  if (seen.tape != nullptr) wanted.lse = start_tape(*seen.tape, q, k, call);
+  if (seen.lse) wanted.lse = seen.lse;
 
   // Heads: [batch, num_heads, length, head_dim], normalised and rotated to their positions where they lie.
   const TensorView q_heads = as_heads(q.view(), config.num_heads), k_heads = as_heads(k.view(), config.num_kv_heads);
@@ -136,11 +140,18 @@ Tensor MultiHeadAttention::State::forward(const LayerCall& call, const DenseRows
   // Attend: O_i = softmax(Q_i K_i^T * scale + what may be seen) V_i, written where Concat(O_1, …, O_h) wants it.
   Tensor concatenation = Tensor::uninitialized(DType::kF32, {call.batch, call.query_len, config.num_heads * config.value_dim});
   attend(q_heads, k_heads, as_heads(v.view(), config.num_kv_heads), as_heads(concatenation.view(), config.num_heads), call,
-         seen);
+         wanted);
 
   // Project: Concat(O_1, …, O_h) W_O, rounded once to the input's dtype.
   Tensor y = Tensor::uninitialized(DType::kF32, {call.batch, call.query_len, config.output_dim});
   output.apply(concatenation.data<float>(), call.batch * call.query_len, y.data<float>());
+  if (seen.tape != nullptr) {
+    seen.tape->query = std::move(q);
+    seen.tape->key = std::move(k);
+    seen.tape->value = std::move(v);
+    seen.tape->concatenation = std::move(concatenation);
+    if (seen.lse) seen.tape->lse = Tensor::copy_of(*seen.lse);
+  }
   return dtype == DType::kF32 ? std::move(y) : Tensor::converted(y, dtype);
 }
 

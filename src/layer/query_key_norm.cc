@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "base/column_sums.h"
 #include "base/parallel.h"
 
 namespace multihead {
@@ -61,6 +62,49 @@ void HeadNorm::normalize(float* x, Index heads, Index head_stride, std::size_t f
   const auto centre = static_cast<float>(mean);
   const auto scale = static_cast<float>(1.0 / std::sqrt(variance / count + norm_.epsilon));
   for_each([&](float& value, std::size_t i) { value = (value - centre) * scale * factor_[i] + shift_[i]; });
+}
+
+// One row's heads; sums are [factor | shift] of [num_heads, head_dim] each.
+void HeadNorm::backward_row(const ConstTensorView& before, const TensorView& gradient, Index row, double* sums) const {
+  const Index length = before.shape[2], width = num_heads_ * head_dim_;
+  const bool centred = norm_.kind == QueryKeyNorm::Kind::kLayer;
+  std::vector<double> z(static_cast<std::size_t>(heads_together_ * head_dim_)), g(z.size());
+  const auto count = static_cast<double>(z.size());
+  for (Index head = 0; head < num_heads_; head += heads_together_) {
+    const auto for_each = [&](auto visit) {
+      for (std::size_t i = 0; i < z.size(); ++i) {
+        const Index h = head + static_cast<Index>(i) / head_dim_, t = static_cast<Index>(i) % head_dim_;
+        visit(i, before.at<float>(row / length, h, row % length, t), gradient.at<float>(row / length, h, row % length, t),
+              h * head_dim_ + t);
+      }
+    };
+    double mean = 0, variance = 0;
+    if (centred) for_each([&](std::size_t, float x, float, Index) { mean += static_cast<double>(x) / count; });
+    for_each([&](std::size_t i, float x, float, Index) {
+      z[i] = static_cast<double>(x) - mean;
+      variance += z[i] * z[i] / count;
+    });
+    const double r = 1 / std::sqrt(variance + norm_.epsilon);
+    double mean_g = 0, mean_gz = 0;
+    for_each([&](std::size_t i, float, float dy, Index column) {
+      z[i] *= r;
+      g[i] = static_cast<double>(dy) * static_cast<double>(factor_[static_cast<std::size_t>(column)]);
+      mean_g += g[i] / count;
+      mean_gz += g[i] * z[i] / count;
+      sums[column] += static_cast<double>(dy) * z[i];
+      sums[width + column] += static_cast<double>(dy);
+    });
+    if (!centred) mean_g = 0;
+    for_each([&](std::size_t i, float, float& dy, Index) { dy = static_cast<float>(r * (g[i] - mean_g - z[i] * mean_gz)); });
+  }
+}
+
+HeadNorm::Gradients HeadNorm::backward(const ConstTensorView& before, const TensorView& gradient) const {
+  const auto width = static_cast<std::size_t>(num_heads_ * head_dim_);
+  const std::vector<double> sums = column_sums(before.shape[0] * before.shape[2], static_cast<Index>(2 * width),
+                                               [&](Index row, double* group) { backward_row(before, gradient, row, group); });
+  return {{sums.begin(), sums.begin() + static_cast<std::ptrdiff_t>(width)},
+          {sums.begin() + static_cast<std::ptrdiff_t>(width), sums.end()}};
 }
 
 }  // namespace multihead

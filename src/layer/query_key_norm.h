@@ -17,7 +17,17 @@ class HeadNorm {
   /// heads [batch, num_heads, length, head_dim], f32, in place. Sums in float64, so that their order does not matter to f32.
   void apply(const TensorView& heads) const;
 
+  /// Gradients of the factors and shifts, [num_heads, head_dim], to be added to; in float64.
+  struct Gradients {
+    std::vector<double> factor, shift;
+  };
+  /// From heads as they were before the norm and the gradient of what came out of it to the gradient of what went in, in place.
+  /// With z = (x - mean) r, r = 1 / sqrt(variance + epsilon), g = dy * factor (kRms: mean 0, and no mean(g)):
+  ///     dx = r (g - mean(g) - z mean(g z))       dfactor = sum dy z       dshift = sum dy
+  Gradients backward(const ConstTensorView& before, const TensorView& gradient) const;
+
  private:
+  void backward_row(const ConstTensorView& before, const TensorView& gradient, Index row, double* sums) const;
   void normalize(float* x, Index heads, Index head_stride, std::size_t first) const;
 
   QueryKeyNorm norm_;

@@ -56,7 +56,7 @@ struct Turns {
   std::vector<float> cosines, sines;
 };
 
-Turns turns_of(const RotaryFrequencies& rotation, Index first_position, Index length) {
+Turns turns_of(const RotaryFrequencies& rotation, Index first_position, Index length, double direction) {
   const auto pairs = static_cast<Index>(rotation.frequencies.size());
   Turns turns;
   turns.cosines.resize(static_cast<std::size_t>(length * pairs));
@@ -65,27 +65,16 @@ Turns turns_of(const RotaryFrequencies& rotation, Index first_position, Index le
     for (Index j = 0; j < pairs; ++j) {
       const double angle = static_cast<double>(first_position + t) * rotation.frequencies[static_cast<std::size_t>(j)];
       turns.cosines[static_cast<std::size_t>(t * pairs + j)] = static_cast<float>(rotation.amplitude * std::cos(angle));
-      turns.sines[static_cast<std::size_t>(t * pairs + j)] = static_cast<float>(rotation.amplitude * std::sin(angle));
+      turns.sines[static_cast<std::size_t>(t * pairs + j)] =
+          static_cast<float>(direction * rotation.amplitude * std::sin(angle));
     }
   });
   return turns;
 }
 
-}  // namespace
-
-RotaryFrequencies rotary_frequencies(const Rotary& rotary) {
-  RotaryFrequencies result;
-  for (Index j = 0; j < rotary.rotary_dim / 2; ++j) {
-    result.frequencies.push_back(
-        std::pow(rotary.theta, -2.0 * static_cast<double>(j) / static_cast<double>(rotary.rotary_dim)));
-  }
-  std::visit([&](const auto& scaling) { apply(scaling, rotary, result); }, rotary.scaling);
-  return result;
-}
-
-void rotate(const Rotary& rotary, Index first_position, const TensorView& heads) {
+void turn(const Rotary& rotary, Index first_position, const TensorView& heads, double direction) {
   const Index num_heads = heads.shape[1], length = heads.shape[2], pairs = rotary.rotary_dim / 2;
-  const Turns turns = turns_of(rotary_frequencies(rotary), first_position, length);
+  const Turns turns = turns_of(rotary_frequencies(rotary), first_position, length, direction);
   // Half-split pairs lie rotary_dim / 2 apart and their first members one apart; interleaved ones 1 apart and 2.
   const auto [first, second] = rotary_pair(rotary, 0);
   const Index next = rotary_pair(rotary, 1).first, apart = second - first;
@@ -103,6 +92,24 @@ void rotate(const Rotary& rotary, Index first_position, const TensorView& heads)
       }
     }
   });
+}
+
+}  // namespace
+
+RotaryFrequencies rotary_frequencies(const Rotary& rotary) {
+  RotaryFrequencies result;
+  for (Index j = 0; j < rotary.rotary_dim / 2; ++j) {
+    result.frequencies.push_back(
+        std::pow(rotary.theta, -2.0 * static_cast<double>(j) / static_cast<double>(rotary.rotary_dim)));
+  }
+  std::visit([&](const auto& scaling) { apply(scaling, rotary, result); }, rotary.scaling);
+  return result;
+}
+
+void rotate(const Rotary& rotary, Index first_position, const TensorView& heads) { turn(rotary, first_position, heads, 1); }
+
+void rotate_backward(const Rotary& rotary, Index first_position, const TensorView& heads) {
+  turn(rotary, first_position, heads, -1);
 }
 
 }  // namespace multihead

@@ -30,4 +30,7 @@ inline RotaryPair rotary_pair(const Rotary& rotary, Index j) {
 /// Cost: length * rotary_dim / 2 sines and cosines, kept for the call in length * rotary_dim floats, and 6 operations a pair.
 void rotate(const Rotary& rotary, Index first_position, const TensorView& heads);
 
+/// The transposed map, which takes the gradient of rotated heads to that of the heads: the same turn backwards.
+void rotate_backward(const Rotary& rotary, Index first_position, const TensorView& heads);
+
 }  // namespace multihead
