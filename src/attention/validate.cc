@@ -188,15 +188,16 @@ const float* per_head(const AttentionArguments& call, const char* name, const st
   return values.data();
 }
 
-void clear_axis(const TensorView& view, int axis) {
-  if (axis == view.rank()) {
-    std::memset(view.data, 0, size_of(view.dtype));
+// Every run of `bytes` that starts at an index of the axes before `dense`.
+void clear_runs(const TensorView& view, int axis, int dense, std::size_t bytes) {
+  if (axis == dense) {
+    std::memset(view.data, 0, bytes);
     return;
   }
   for (Index i = 0; i < view.shape[axis]; ++i) {
     TensorView part = view;
     part.data = view.offset_by(i * view.strides[axis]);
-    clear_axis(part, axis + 1);
+    clear_runs(part, axis + 1, dense, bytes);
   }
 }
 
@@ -204,11 +205,10 @@ void clear_axis(const TensorView& view, int axis) {
 
 void clear(const TensorView& view) {
   if (view.size() == 0) return;
-  if (view.is_contiguous()) {
-    std::memset(view.data, 0, static_cast<std::size_t>(view.size()) * size_of(view.dtype));
-  } else {
-    clear_axis(view, 0);
-  }
+  int dense = view.rank();
+  Index run = 1;
+  while (dense > 0 && view.strides[dense - 1] == run) run *= view.shape[--dense];
+  clear_runs(view, 0, dense, static_cast<std::size_t>(run) * size_of(view.dtype));
 }
 
 ValidatedProblem validate(const AttentionArguments& call) {
