@@ -103,9 +103,11 @@ inline ExactGradients exact_backward(const Problem& problem, const Tensor& grad_
   reference_attention_backward(problem.inputs.query, problem.inputs.key, problem.inputs.value, grad_output,
                                exact.gradients.views(), problem.options);
   const Visibility sees(problem);
+  const double lift = problem.options.dropout ? 1 / (1 - static_cast<double>(problem.options.dropout->probability)) : 1;
   for (const double growth : detail::growth_of(problem, sees)) {
     if (std::isfinite(growth)) exact.growth = std::max(exact.growth, growth);
   }
+  const Tensor sizes = exact_of(problem, sees).magnitude;  // what the output sums up, without cancellation
   Tensor output(DType::kF64, s.output()), lse(DType::kF64, s.lse()), probabilities(DType::kF64, s.scores());
   reference_attention(problem.inputs.query, problem.inputs.key, problem.inputs.value, output, problem.options, lse.view(),
                       probabilities.view());
@@ -115,7 +117,7 @@ inline ExactGradients exact_backward(const Problem& problem, const Tensor& grad_
       for (Index i = 0; i < s.query_len; ++i) {
         double mean = 0;
         for (Index t = 0; t < s.value_dim; ++t) {
-          mean += detail::size_of_element(grad_output, plane, i, t) * detail::size_of_element(output, plane, i, t);
+          mean += detail::size_of_element(grad_output, plane, i, t) * detail::size_of_element(sizes, plane, i, t);
         }
         for (Index j = 0; j < s.key_len; ++j) {
           const double p = probabilities.data<double>()[(plane * s.query_len + i) * s.key_len + j];
@@ -125,7 +127,7 @@ inline ExactGradients exact_backward(const Problem& problem, const Tensor& grad_
             product += detail::size_of_element(grad_output, plane, i, t) *
                        detail::size_of_element(problem.inputs.value, kv_plane, j, t);
           }
-          detail::add_magnitudes(problem, {b, h, i, j}, p, p * (product + mean), grad_output, exact.magnitudes);
+          detail::add_magnitudes(problem, {b, h, i, j}, lift * p, p * (lift * product + mean), grad_output, exact.magnitudes);
         }
         if (exact.magnitudes.sinks.rank() > 0) {
           const double sink = static_cast<double>(problem.options.sinks[static_cast<std::size_t>(h)]);

@@ -109,6 +109,10 @@ inline const std::vector<Constraint>& constraints() {
          p.options.sinks = detail::per_head(p, r, -3, 3);
          p.options.sinks[0] = -HUGE_VALF;
        }},
+      {"dropout", "dropout",
+       [](Problem& p, Random& r) {
+         p.options.dropout = Dropout{static_cast<float>(0.8 * r.uniform()), static_cast<std::uint64_t>(r.between(0, 1 << 30))};
+       }},
       {"scale", "scale", [](Problem& p, Random& r) { p.options.scale = static_cast<float>(r.normal()); }},
   };
   return all;

@@ -5,6 +5,7 @@
 //     bias, ALiBi)
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,8 +16,18 @@
 
 namespace multihead {
 
+/// Dropout of coefficients (Srivastava et al. 2014; Vaswani et al. 2017, §5.4): behind the softmax each coefficient is kept
+/// with probability 1 - p and then multiplied by 1 / (1 - p), or becomes 0. Which are kept is a function of the seed, the batch
+/// entry (or packed sequence), the query head, the absolute position of the query and the key, and of nothing else: forward and
+/// backward agree, and so do any cuts into calls and any number of threads, on every target. Take another seed for every layer
+/// and step. lse, coefficients asked for, captures and statistics are those of the softmax, before dropout.
+struct Dropout {
+  float probability = 0;  ///< of becoming 0; 0 <= p < 1
+  std::uint64_t seed = 0;
+};
+
 /// Everything that attention can be asked for besides the plain definition. The order of operations is fixed:
-/// scale -> softcap -> attention_bias and ALiBi -> visibility -> softmax (a sink joins the denominator) -> * value.
+/// scale -> softcap -> attention_bias and ALiBi -> visibility -> softmax (a sink joins the denominator) -> dropout -> * value.
 struct AttentionOptions {
   /// Factor on the dot products. Absent: 1 / sqrt(head_dim). Any finite number is used as it is, 0 and negatives included.
   std::optional<float> scale;
@@ -44,6 +55,8 @@ struct AttentionOptions {
   std::vector<float> sinks;
   /// Several sequences of different lengths in tensors of batch 1. Excludes key_lengths.
   std::optional<PackedSequences> packed;
+  /// For training: absent, as nearly always, nothing is dropped.
+  std::optional<Dropout> dropout;
 };
 
 /// Multi-head attention.

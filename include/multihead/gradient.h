@@ -3,8 +3,8 @@
 // With S the scores after softcap, bias and ALiBi, P = exp(S - lse) where a pair is visible and 0 elsewhere, and
 // D_i = sum_t grad_output[i, t] output[i, t] (Dao 2023, §3.1.2):
 //
-//     dV_j = sum_i P_ij dO_i                          summed over the query heads of a group, in f32
-//     dS_ij = P_ij (<dO_i, V_j> - D_i)
+//     dV_j = sum_i m_ij P_ij dO_i                     summed over the query heads of a group, in f32
+//     dS_ij = P_ij (m_ij <dO_i, V_j> - D_i)           m_ij = dropout's factor: 0 or 1 / (1 - p); 1 without dropout
 //     dQ_i = scale sum_j dS_ij c_ij K_j               c_ij = 1 - tanh^2(scale <Q_i, K_j> / softcap), 1 without a softcap
 //     dK_j = scale sum_i dS_ij c_ij Q_i
 //     d attention_bias = dS, summed over its broadcast axes

@@ -126,6 +126,7 @@ struct ForwardOptions {
   /// See AttentionOptions::attention_bias. Together with a relative bias the two are added, which is the one case that expands
   /// a bias: [its batch extent, num_heads, query_len, key_len] in f32 for the duration of the call.
   std::optional<ConstTensorView> attention_bias;
+  std::optional<Dropout> dropout;  ///< of coefficients, see attention.h; not with a cache
 };
 
 /// What one call can return besides the output; fill in a view to have it written.

@@ -188,6 +188,12 @@ const float* per_head(const AttentionArguments& call, const char* name, const st
   return values.data();
 }
 
+kernels::DropoutDraws draws(const char* function, const Dropout& dropout) {
+  const auto p = static_cast<double>(dropout.probability);
+  require(p >= 0 && p < 1, function, ": dropout: expected a probability from 0 to below 1; got ", dropout.probability);
+  return {static_cast<std::uint32_t>(std::ceil(p * 0x1p31)), static_cast<float>(1 / (1 - p)), dropout.seed};
+}
+
 // Every run of `bytes` that starts at an index of the axes before `dense`.
 void clear_runs(const TensorView& view, int axis, int dense, std::size_t bytes) {
   if (axis == dense) {
@@ -238,6 +244,7 @@ ValidatedProblem validate(const AttentionArguments& call) {
   apply_window(call, problem);
   problem.alibi_slopes = per_head(call, "alibi_slopes", options.alibi_slopes, false);
   problem.sinks = per_head(call, "sinks", options.sinks, true);
+  if (options.dropout) problem.dropout = draws(call.function, *options.dropout);
   const Dims full{result.batch, problem.num_heads, result.query_len, result.key_len};
   if (options.mask) {
     require(options.mask->dtype == DType::kBool || options.mask->dtype == DType::kU8, call.function,

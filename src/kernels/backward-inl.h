@@ -192,6 +192,25 @@ HWY_INLINE void undo_softcap(const BackwardContext& c, Index first, Index count,
   }
 }
 
+// Dropout's factors m behind what was computed without them: P (dP - D) becomes P (m dP - D) and P becomes m P.
+template <int kVectors>
+HWY_NOINLINE void drop_gradients(const BackwardContext& c, Index first, const TileKeys& tile, float* HWY_RESTRICT weights,
+                                 float* HWY_RESTRICT gradients) {
+  const PanelDraws<kVectors> draws(c.block, first);
+  Index at = 0;
+  for (Index key = tile.begin; key < tile.end; ++key) {
+    for (int v = 0; v < kVectors; ++v, at += kN) {
+      const Vec p = hn::Load(kTag, weights + at), share = hn::Mul(p, hn::Load(kTag, c.delta + first + v * kN));
+      const Vec factor = draws.factor(v, key), gradient = hn::Add(hn::Load(kTag, gradients + at), share);
+      const auto hidden = is_marked(p);
+      // + 0: a visible -0 must not be taken for the mark.
+      const Vec dropped = hn::Add(hn::MulSub(factor, gradient, share), hn::Zero(kTag));
+      hn::Store(hn::IfThenElse(hidden, p, dropped), kTag, gradients + at);
+      hn::Store(hn::IfThenElse(hidden, p, hn::Mul(p, factor)), kTag, weights + at);
+    }
+  }
+}
+
 // P, dS and dQ of one panel. kMark: some pair of the tile may not be visible.
 template <int kVectors, bool kMark>
 HWY_INLINE void panel_backward(const BackwardContext& c, Index first, const TileKeys& tile, const BackwardKeys& rows) {
@@ -218,6 +237,7 @@ HWY_INLINE void panel_backward(const BackwardContext& c, Index first, const Tile
         {values.row(key), values.stride}, attention.value_dim, keys_now,
         {c.packed_grad + first * attention.value_dim + lane, c.delta + first + lane, weights + at, gradients + at});
   });
+  if (attention.drops()) drop_gradients<kVectors>(c, first, tile, weights, gradients);
   if (c.problem.bias_sums.data != nullptr) add_bias_sums(c, first, kWidth, tile, gradients, rows);
   if (rows.distance_sums != nullptr) add_distance_sums(c, first, kWidth, tile, gradients, rows.distance_sums);
   if (attention.softcap > 0) undo_softcap<kVectors>(c, first, count, keys, gradients);

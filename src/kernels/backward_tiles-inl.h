@@ -23,12 +23,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {
 
-// Which elements are -0, the mark of what is not visible.
-HWY_INLINE auto is_marked(Vec x) {
-  const hn::RebindToUnsigned<FloatTag> bits;
-  return hn::RebindMask(kTag, hn::Eq(hn::BitCast(bits, x), hn::Set(bits, 0x80000000u)));
-}
-
 HWY_INLINE bool is_marked(float x) {
   std::uint32_t bits = 0;
   std::memcpy(&bits, &x, sizeof(bits));

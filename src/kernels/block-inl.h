@@ -266,6 +266,12 @@ inline HWY_NOINLINE void adjust_scores(const BlockContext& c, Index first, Index
   }
 }
 
+// Which elements are -0, the mark of what is not visible.
+HWY_INLINE auto is_marked(Vec x) {
+  const hn::RebindToUnsigned<FloatTag> bits;
+  return hn::RebindMask(kTag, hn::Eq(hn::BitCast(bits, x), hn::Set(bits, 0x80000000u)));
+}
+
 // From scores to weights, in place; sums; what the old output must be multiplied by. kSkip marks pairs that are not visible
 // with a weight of -0, for output_tile to step over.
 template <int kVectors, bool kSkip>
@@ -295,6 +301,58 @@ HWY_NOINLINE void softmax_step(float* HWY_RESTRICT scores, Index count, const fl
   }
   HWY_UNROLL(8)
   for (int v = 0; v < kVectors; ++v) hn::Store(total[v], kTag, sum + v * kN);
+}
+
+// Dropout's factors for a panel of lanes against one key after another: the vectors' form of DropoutDraws::factor_of.
+template <int kVectors>
+class PanelDraws {
+ public:
+  HWY_INLINE PanelDraws(const BlockContext& c, Index first) : draws_(c.problem.dropout) {
+    HWY_ALIGN std::uint32_t words[2][kVectors * kN];
+    for (Index l = 0; l < kVectors * kN; ++l) {
+      const Lane lane = lane_at(c, first + l);
+      const DropoutDraws::Row row = c.problem.draws_of(*c.block.sequence, lane.head, lane.position);
+      words[0][l] = row.first;
+      words[1][l] = row.second;
+    }
+    for (int v = 0; v < kVectors; ++v) {
+      first_[v] = hn::Load(kBits, words[0] + v * kN);
+      second_[v] = hn::Load(kBits, words[1] + v * kN);
+    }
+  }
+
+  HWY_INLINE Vec factor(int v, Index key) const {
+    Bits x = hn::Add(first_[v], hn::Set(kBits, DropoutDraws::kKeyStep * static_cast<std::uint32_t>(key)));
+    x = hn::Mul(hn::Xor(x, hn::ShiftRight<16>(x)), hn::Set(kBits, DropoutDraws::kFirstRound));
+    x = hn::Add(hn::Xor(x, hn::ShiftRight<15>(x)), second_[v]);
+    x = hn::Mul(hn::Xor(x, hn::ShiftRight<16>(x)), hn::Set(kBits, DropoutDraws::kSecondRound));
+    // 31 bits, which signed comparisons know.
+    const auto draw = hn::BitCast(kSigned, hn::ShiftRight<1>(hn::Xor(x, hn::ShiftRight<15>(x))));
+    const auto dropped = hn::Lt(draw, hn::Set(kSigned, static_cast<std::int32_t>(draws_.threshold)));
+    return hn::IfThenZeroElse(hn::RebindMask(kTag, dropped), hn::Set(kTag, draws_.factor));
+  }
+
+ private:
+  static constexpr hn::RebindToUnsigned<FloatTag> kBits{};
+  static constexpr hn::RebindToSigned<FloatTag> kSigned{};
+  using Bits = hn::Vec<hn::RebindToUnsigned<FloatTag>>;
+
+  const DropoutDraws& draws_;
+  Bits first_[kVectors], second_[kVectors];
+};
+
+// Weights of a panel times dropout's factors, in place. What is dropped becomes +0 and is not stepped over: what a row sees
+// decides where a NaN goes, not a draw.
+template <int kVectors>
+HWY_NOINLINE void drop_weights(const BlockContext& c, Index first, const TileKeys& tile, float* HWY_RESTRICT weights) {
+  const PanelDraws<kVectors> draws(c, first);
+  for (Index key = tile.begin; key < tile.end; ++key, weights += kVectors * kN) {
+    for (int v = 0; v < kVectors; ++v) {
+      const Vec p = hn::Load(kTag, weights + v * kN);
+      const Vec dropped = hn::Mul(p, draws.factor(v, key));
+      hn::Store(hn::IfThenElse(is_marked(p), p, dropped), kTag, weights + v * kN);
+    }
+  }
 }
 
 // Which keys of a key block the lanes [first, first + width) look at.
@@ -368,6 +426,7 @@ HWY_INLINE void weigh_values(const BlockContext& c, Index first, const TileKeys&
   constexpr Index kWidth = kVectors * kN;
   HWY_ALIGN float alpha[kWidth];
   softmax_step<kVectors, kSkip>(c.scores, tile.end - tile.begin, maxima, c.state.maximum + first, c.state.sum + first, alpha);
+  if (c.problem.drops()) drop_weights<kVectors>(c, first, tile, c.scores);
   for_each_stretch<kVectors>(c, first, tile, [&](auto vectors, Index from, Index begin, Index end) HWY_ATTR {
     const Index skip = begin - tile.begin;
     accumulate_values<vectors(), kVectors, kSkip>({values.row(skip), values.stride}, c.problem.value_dim,

@@ -295,7 +295,7 @@ HWY_INLINE void decode_rest(const T* HWY_RESTRICT value, Index stride, Index dim
 
 // Whether the block can go this way: few lanes that all see the same keys, and nothing done to the scores.
 HWY_INLINE bool is_decode(const BlockContext& c) {
-  if (c.lanes > kDecodeLanes || needs_adjustment(c.problem)) return false;
+  if (c.lanes > kDecodeLanes || needs_adjustment(c.problem) || c.problem.drops()) return false;
   return lane_at(c, 0).position == lane_at(c, c.lanes - 1).position ||
          !tile_keys(c, 0, c.padded, 0, c.block.sequence->key_len).limited;
 }

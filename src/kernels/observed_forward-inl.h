@@ -83,6 +83,7 @@ HWY_INLINE void weigh_values_observed(const BlockContext& c, Index first, const 
   constexpr Index kWidth = kVectors * kN;
   HWY_ALIGN float alpha[kWidth];
   softmax_step_observed<kVectors, kSkip>(c, first, tile, maxima, alpha, sums);
+  if (c.problem.drops()) drop_weights<kVectors>(c, first, tile, c.scores);
   for_each_stretch<kVectors>(c, first, tile, [&](auto vectors, Index from, Index begin, Index end) HWY_ATTR {
     const Index skip = begin - tile.begin;
     accumulate_values<vectors(), kVectors, kSkip>({values.row(skip), values.stride}, c.problem.value_dim,

@@ -40,6 +40,44 @@ struct Sequence {
   Index key_row(Index j) const { return key_begin + (key_ring > 0 ? j % key_ring : j); }
 };
 
+/// Dropout after validation (Dropout in attention.h tells what it does). Draws are 32 bits of a counter-based generator:
+/// nothing is stored, and any pair's can be had at any time. A row has two words from its seed and place (splitmix64, Steele,
+/// Lea and Flood 2014); a key's draw is a bijection of its number under the first word, with the second added half way: two
+/// rounds of multiply and xorshift with the constants that Ettinger searched for the least bias (hash-prospector, "lowbias32",
+/// 2018). Only 32-bit additions, multiplications and shifts, so that vectors of every target can draw at a few per cent of a
+/// tile.
+struct DropoutDraws {
+  std::uint32_t threshold = 0;  ///< of 2^31: smaller draws are dropped; 0: nothing is
+  float factor = 1;             ///< of what is kept
+  std::uint64_t seed = 0;
+
+  struct Row {
+    std::uint32_t first = 0, second = 0;
+  };
+  Row row(std::uint64_t sequence, std::uint64_t head, std::uint64_t position) const {
+    std::uint64_t state = seed;
+    for (const std::uint64_t word : {sequence, head, position}) state = mixed(state + 0x9E3779B97F4A7C15u) ^ word;
+    state = mixed(state);
+    return {static_cast<std::uint32_t>(state), static_cast<std::uint32_t>(state >> 32)};
+  }
+  float factor_of(const Row& row, Index key) const {
+    std::uint32_t x = row.first + kKeyStep * static_cast<std::uint32_t>(key);
+    x = (x ^ (x >> 16)) * kFirstRound;
+    x = (x ^ (x >> 15)) + row.second;
+    x = (x ^ (x >> 16)) * kSecondRound;
+    return ((x ^ (x >> 15)) >> 1) < threshold ? 0 : factor;
+  }
+
+  static constexpr std::uint32_t kKeyStep = 0x9E3779B9u, kFirstRound = 0x21F0AAADu, kSecondRound = 0x735A2D97u;
+
+ private:
+  static std::uint64_t mixed(std::uint64_t x) {
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+    return x ^ (x >> 31);
+  }
+};
+
 struct AttentionProblem {
   Strided<const void> query, key, value;
   Strided<void> output;
@@ -57,7 +95,14 @@ struct AttentionProblem {
   Index window_right = kUnlimited;
   const float* alibi_slopes = nullptr;  ///< [num_heads]
   const float* sinks = nullptr;         ///< [num_heads]
+  DropoutDraws dropout;
   std::span<const Sequence> sequences;
+
+  bool drops() const { return dropout.threshold > 0; }
+  DropoutDraws::Row draws_of(const Sequence& sequence, Index head, Index position) const {
+    return dropout.row(static_cast<std::uint64_t>(&sequence - sequences.data()), static_cast<std::uint64_t>(head),
+                       static_cast<std::uint64_t>(position));
+  }
 };
 
 /// The keys [begin, end) of a sequence that causality and the window leave to the query at absolute position `position`.

@@ -38,6 +38,7 @@ class RowGradients {
       if (!contributes(scratch, n)) continue;
       const double* value_row = scratch.value_rows[j];
       for (std::size_t t = 0; t < grad_.size(); ++t) grad_probabilities_[n] += grad_[t] * value_row[t];
+      grad_probabilities_[n] *= reference::dropout_factor(problem_, sequence, row, j);
       mean += scratch.probabilities[n] * grad_probabilities_[n];
     }
     if (!sees_any) return;
@@ -64,7 +65,8 @@ class RowGradients {
     const Index query = sequence.query_begin + row.row, column = sequence.key_begin + key;
     const Index kv_head = row.head / problem_.group;
     if (double* out = at(gradients_.value, sequence.key_batch, kv_head, column, 0)) {
-      for (std::size_t t = 0; t < grad_.size(); ++t) out[t] += probability * grad_[t];
+      const double weight = probability * reference::dropout_factor(problem_, sequence, row, key);
+      for (std::size_t t = 0; t < grad_.size(); ++t) out[t] += weight * grad_[t];
     }
     if (double* out = at(gradients_.bias, sequence.batch, row.head, query, column)) *out += grad_score;
     if (gradients_.alibi_slopes != nullptr) {

@@ -121,7 +121,8 @@ double attend(const AttentionProblem& problem, const Sequence& sequence, const R
   for (std::size_t j = 0; j < keys && !totals.empty(); ++j) {
     if (!visible[j] || scores[j] == kMinusInfinity) continue;
     const double* value_row = value_rows[static_cast<Index>(j)];
-    for (std::size_t t = 0; t < totals.size(); ++t) totals[t] += probabilities[j] * value_row[t];
+    const double weight = probabilities[j] * dropout_factor(problem, sequence, at, static_cast<Index>(j));
+    for (std::size_t t = 0; t < totals.size(); ++t) totals[t] += weight * value_row[t];
   }
   return base + std::log(sum);
 }

@@ -80,7 +80,13 @@ void start_head(const AttentionProblem& problem, const Sequence& sequence, Index
 /// scale * <query, key>: the score before softcap, bias and ALiBi.
 double scaled_product(const AttentionProblem& problem, const Row& at, Index key, Scratch& scratch);
 
-/// The four passes over one row. Leaves scores, probabilities and totals, returns lse.
+/// What dropout multiplies the coefficient by; 1 without dropout.
+inline double dropout_factor(const AttentionProblem& problem, const Sequence& sequence, const Row& at, Index key) {
+  if (!problem.drops()) return 1;
+  return static_cast<double>(problem.dropout.factor_of(problem.draws_of(sequence, at.head, at.position), key));
+}
+
+/// The four passes over one row. Leaves scores, probabilities (before dropout) and totals, returns lse.
 double attend(const AttentionProblem& problem, const Sequence& sequence, const Row& at, Scratch& scratch);
 
 }  // namespace multihead::kernels::reference

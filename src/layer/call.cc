@@ -28,13 +28,14 @@ LayerCall check_call(const LayerInputs& inputs, const LayerConfig& config, const
   require(key[0] == query[0] && value[0] == query[0] && value[1] == key[1], function,
           ": expected one batch size, and one length of key and value input; got input ", to_string(query), ", key input ",
           to_string(key), " and value input ", to_string(value));
-  LayerCall call{query[0], query[1], key[1], options.query_offset.value_or(0), fixed, {}, {}};
+  LayerCall call{query[0], query[1], key[1], options.query_offset.value_or(0), fixed, {}, {}, {}};
   require(std::abs(call.query_offset) <= kMaxPosition, function, ": query_offset: expected at most 2^48; got ",
           call.query_offset);
   call.options.query_offsets = {call.query_offset};
   call.options.key_lengths = options.key_lengths;
   call.options.mask = options.mask;
   call.options.attention_bias = options.attention_bias;
+  call.options.dropout = options.dropout;
   // The op's own rules for masks, biases and lengths, asked about heads that do not exist yet: one number under strides of 0.
   const float number = 0;
   const auto heads = [&](Index num_heads, Index length, Index dim) {
@@ -46,6 +47,7 @@ LayerCall check_call(const LayerInputs& inputs, const LayerConfig& config, const
   const ValidatedProblem checked = validate({function, q, k, &v, call.options});
   call.mask = checked.problem.mask;
   call.bias = checked.problem.bias;
+  call.dropout = checked.problem.dropout;
   return call;
 }
 
@@ -63,6 +65,7 @@ void check_cache(const char* function, const LayerConfig& config, const ConstTen
           Dims{c.sequences, c.num_kv_heads, c.head_dim, c.value_dim});
   require(!options.query_offset && options.key_lengths.empty(), function,
           ": the cache knows positions and lengths; expected no query_offset or key_lengths in the options");
+  require(!options.dropout, function, ": a cache is for generating; expected no dropout in the options");
   require(!seen.probabilities, function, ": probabilities are not available with a cache; ask for lse");
   for (Index s = 0; s < c.sequences; ++s) {
     const Index room = c.sliding ? cache.max_append() : c.capacity - cache.length(s);

@@ -20,6 +20,7 @@ struct LayerCall {
   AttentionOptions options;           ///< complete but for a relative bias
   kernels::Strided<const void> mask;  ///< options.mask and attention_bias as strides over
   kernels::Strided<const void> bias;  ///< [batch, num_heads, query_len, key_len]; data null when absent
+  kernels::DropoutDraws dropout;
 };
 
 /// Checks inputs and options against a resolved configuration. `fixed` are the layer's own options.

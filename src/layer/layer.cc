@@ -170,7 +170,7 @@ Tensor MultiHeadAttention::State::forward(const ConstTensorView& input, KvCache&
   check_cache(kForward, config, input, cache, given, seen);
   const Index batch = input.shape[0], length = input.shape[1];
   const DenseRows x(input);
-  LayerCall call{batch, length, 0, 0, options, {}, {}};
+  LayerCall call{batch, length, 0, 0, options, {}, {}, {}};
   call.options.mask = given.mask;
   call.options.attention_bias = given.attention_bias;
   Tensor q = project(query, x, call, length), k = project(key, x, call, length), v = project(value, x, call, length);

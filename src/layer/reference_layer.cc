@@ -195,11 +195,14 @@ class ReferenceLayer {
       store(seen_.probabilities, seen_.probabilities.offset(row.batch, row.head, row.i, j), 0.0);
     }
     const Index value_head = row.head / (config_.num_heads / config_.num_kv_heads) * config_.value_dim;
+    const auto draws = call_.dropout.row(static_cast<std::uint64_t>(row.batch), static_cast<std::uint64_t>(row.head),
+                                         static_cast<std::uint64_t>(row.position));
     for (std::size_t n = 0; n < keys.size(); ++n) {
       const double probability = std::exp(scores[n] - lse);
+      const double weight = probability * static_cast<double>(call_.dropout.factor_of(draws, keys[n]));
       store(seen_.probabilities, seen_.probabilities.offset(row.batch, row.head, row.i, keys[n]), probability);
       for (Index t = 0; t < config_.value_dim; ++t) {
-        concatenation(row.i, row.head * config_.value_dim + t) += probability * v(keys[n], value_head + t);
+        concatenation(row.i, row.head * config_.value_dim + t) += weight * v(keys[n], value_head + t);
       }
     }
   }

@@ -178,6 +178,7 @@ Capture capture(const ConstTensorView& query, const ConstTensorView& key, const 
   if (parts.value) c.value = copy_rows(value);
   if (parts.output) c.output = copy_rows(output);
   c.options = options;
+  c.options.dropout.reset();  // coefficients are those before it
   if (options.mask) c.own_mask(*options.mask);
   if (options.attention_bias) c.own_bias(*options.attention_bias);
   return c;
@@ -193,6 +194,7 @@ Capture capture(const KvCache& cache, const ConstTensorView& query, const Tensor
   const CacheKeys keys = keys_of(cache, query.rank() == 4 ? query.shape[2] : 0, sequences);
   Capture c;
   c.options = options;
+  c.options.dropout.reset();  // coefficients are those before it
   std::optional<ConstTensorView> mask, bias;
   if (options.mask && options.mask->rank() > 0) mask = cut(*options.mask, keys, "a mask");
   if (options.attention_bias && options.attention_bias->rank() > 0) bias = cut(*options.attention_bias, keys, "a bias");

@@ -65,7 +65,7 @@ Tensor eighths(const Dims& shape, double hidden, Random& random) {
 
 // Every subset of what can be asked for, on small calls.
 TEST(AttentionBackwardReference, CentralDifferences) {
-  for (unsigned variant = 0; variant < 32; ++variant) {
+  for (unsigned variant = 0; variant < 64; ++variant) {
     Random random(31000 + variant);
     const Index kv_heads = random.between(1, 2);
     Problem problem = grid_problem({.batch = random.between(1, 2),
@@ -103,6 +103,7 @@ TEST(AttentionBackwardReference, CentralDifferences) {
       problem.set_mask(random_mask(s.scores(), 0.7, random));
       problem.options.scale = -0.75f;
     }
+    if (with(5, "dropout")) problem.options.dropout = Dropout{0.4f, variant};
     expect_differences(problem, grid(s.output(), 4), name);
   }
 }

@@ -129,6 +129,16 @@ TEST(LayerBackward, GroupedHeadsOfAnotherSizeThanTheirValues) {
                                 true));
 }
 
+TEST(LayerBackward, WithDropout) {
+  Problem problem = self_problem(config_of(12, 3, [](LayerConfig& c) { c.causal = true; }), true);
+  problem.options.dropout = Dropout{0.3f, 11};
+  const MultiHeadAttention layer(problem.config, Problem::copy(problem.weights));
+  const Tensor output = layer.forward(problem.input, problem.options);
+  EXPECT_LT(max_difference(output, layer.reference_forward(problem.input, problem.input, problem.options)), 1e-5);
+  EXPECT_GT(max_difference(output, layer.forward(problem.input)), 1e-2);
+  expect_gradients(std::move(problem));
+}
+
 TEST(LayerBackward, CrossAttention) {
   Problem problem = self_problem(config_of(8, 2,
                                            [](LayerConfig& c) {
