@@ -1,7 +1,7 @@
 """Runs what the documentation shows, and compares what it prints with what the documentation says that it prints.
 
 Usage: run_docs.py ROOT PREFIX WORK CXX
-  ROOT    the repository: README.md, the other pages beside it, and docs/**/*.md are checked
+  ROOT    the repository: README.md, the other pages beside it, docs/**/*.md and examples/*.md are checked
   PREFIX  an installed multihead: its bin is on PATH, its package builds the C++ programs
   WORK    a folder for builds
   CXX     the compiler
@@ -154,7 +154,7 @@ def run_programs(pages, prefix, work, compiler):
 
 def main():
     root, prefix, work = (pathlib.Path(argument).resolve() for argument in sys.argv[1:4])
-    paths = sorted(root.glob("*.md")) + sorted((root / "docs").rglob("*.md"))
+    paths = sorted(root.glob("*.md")) + sorted((root / "docs").rglob("*.md")) + sorted((root / "examples").glob("*.md"))
     pages = [Page(path, root, prefix / "bin") for path in paths]
     for page in pages:
         page.check()
