@@ -22,6 +22,7 @@ using Clock = std::chrono::steady_clock;
 
 struct CommandOptions {
   std::optional<std::filesystem::path> text, config, output;
+  std::optional<DType> dtype;
   std::optional<Index> tell_every, save_every, stop_at;
   MachineOptions machine;
   bool resume = false, json = false;
@@ -124,8 +125,9 @@ void run(const CommandOptions& options) {
   Trainer trainer = open_trainer(options);
   const Index last = std::min(options.stop_at.value_or(trainer.config().optimizer.steps), trainer.config().optimizer.steps);
   const Index tell_every = options.tell_every.value_or(100), save_every = options.save_every.value_or(500);
+  const auto save = [&] { trainer.save(*options.output, options.dtype.value_or(DType::kF32)); };
   const StopSignals signals;
-  trainer.save(*options.output);  // what cannot be written is better known now
+  save();  // what cannot be written is better known now
   if (!options.json) {
     print(grouped(trainer.parameters()) + " parameters, " + grouped(trainer.config().optimizer.steps) + " steps of " +
           grouped(trainer.config().batch) + " x " + grouped(trainer.config().context) + " bytes" +
@@ -139,10 +141,10 @@ void run(const CommandOptions& options) {
       throw InvalidArgument("step " + std::to_string(trainer.step()) +
                             ": the gradients are not finite; try a smaller learning_rate or a longer warmup");
     }
-    if (trainer.step() % save_every == 0) trainer.save(*options.output);
+    if (trainer.step() % save_every == 0) save();
     if (trainer.step() % tell_every == 0 && trainer.step() < last) course.tell(false);
   }
-  trainer.save(*options.output);
+  save();
   course.tell(trainer.finished());
 
   Report report;
@@ -168,6 +170,7 @@ void add_train(CLI::App& app) {
   add_path(*command, "--output", options->output, "folder for the model and for what resuming needs")->required();
   command->add_flag("--resume", options->resume,
                     "go on with the training in --output, if there is one; the same text and config");
+  add_dtype(*command, "--dtype", options->dtype, "round the model that is written to this type (f32); resuming does not");
   add_integer(*command, "--stop-at", options->stop_at, "stop after this step, as a signal would; the schedule stays", {0});
   add_integer(*command, "--tell-every", options->tell_every, "steps between two rows of the report (100)", {1});
   add_integer(*command, "--save-every", options->save_every, "steps between two checkpoints (500)", {1});

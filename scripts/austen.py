@@ -146,7 +146,7 @@ def main():
     (options.output / "text.txt").write_text(austen_text(options.package), encoding="utf-8", newline="\n")
     (options.output / "training.json").write_text(json.dumps(CONFIG, indent=1) + "\n", encoding="utf-8")
     return subprocess.run([options.program, "train", "--text", options.output / "text.txt", "--config",
-                           options.output / "training.json", "--output", options.output / "model", "--resume", *more]).returncode
+                           options.output / "training.json", "--output", options.output / "model", "--dtype", "f16", "--resume", *more]).returncode
 
 
 if __name__ == "__main__":

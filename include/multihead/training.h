@@ -115,8 +115,8 @@ class MULTIHEAD_API Trainer {
   Loss held_out_loss(Index sequences = 0) const;
 
   /// training.safetensors (weights, optimizer, configuration: what resume needs, in one file that is written beside and
-  /// renamed), then config.json and model.safetensors as write_decoder writes them. Throws IoError.
-  void save(const std::filesystem::path& folder) const;
+  /// renamed), then config.json and model.safetensors as write_decoder writes them, rounded to `dtype`. Throws IoError.
+  void save(const std::filesystem::path& folder, DType dtype = DType::kF32) const;
 
  private:
   Trainer(const TrainingConfig& config, std::string_view text, DecoderWeights weights, OptimizerState state);

@@ -109,9 +109,9 @@ Loss Trainer::held_out_loss(Index sequences) const {
   return sum;
 }
 
-void Trainer::save(const std::filesystem::path& folder) const {
+void Trainer::save(const std::filesystem::path& folder, DType dtype) const {
   decoder::write_trainer(folder, config_, text_, weights_, state_);
-  write_decoder(folder, config_.decoder(), weights_);
+  write_decoder(folder, config_.decoder(), weights_, dtype);
 }
 
 }  // namespace multihead

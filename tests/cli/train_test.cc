@@ -65,6 +65,18 @@ TEST_F(CliTrain, StoppingAndGoingOnChangesNoBit) {
   EXPECT_TRUE(bytes_of(folder() / "parts/training.safetensors") == bytes_of(folder() / "whole/training.safetensors"));
 }
 
+TEST_F(CliTrain, WritesTheModelInTheTypeAskedForAndGoesOnInF32) {
+  write_config(20);
+  run_ok(train("whole"));
+  run_ok(train("half", {"--dtype", "f16", "--stop-at", "10"}));
+  run_ok(train("half", {"--dtype", "f16", "--resume"}));
+  EXPECT_TRUE(bytes_of(folder() / "half/training.safetensors") == bytes_of(folder() / "whole/training.safetensors"));
+  const DecoderFiles half = read_decoder(folder() / "half");
+  EXPECT_EQ(half.weights.embedding.dtype(), DType::kF16);
+  EXPECT_EQ(half.weights.embedding.shape(), read_decoder(folder() / "whole").weights.embedding.shape());
+  EXPECT_LT(fs::file_size(folder() / "half/model.safetensors"), fs::file_size(folder() / "whole/model.safetensors") * 6 / 10);
+}
+
 // Sends a signal as soon as the first checkpoint is there.
 TEST_F(CliTrain, ASignalStopsAfterTheStepAtHand) {
   write_config(2'000'000);
