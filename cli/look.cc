@@ -1,13 +1,13 @@
 // multihead look: a text through a whole model, every head in one line, the most interesting one as a map.
-#include "look_heads.h"
-
 #include <errno.h>
 
+#include <algorithm>
 #include <memory>
 #include <system_error>
 
 #include "bundled_model.h"
 #include "command.h"
+#include "look_heads.h"
 #include "look_text.h"
 #include "machine_options.h"
 #include "map_drawing.h"
@@ -130,10 +130,18 @@ const ExaminedHead& choose(const std::vector<ExaminedHead>& heads, const LookOpt
   return *best;
 }
 
-MapOptions map_options(const ExaminedHead& shown) {
+// A label a position while that takes no more than a large screen; else as `multihead map` draws.
+MapOptions map_options(const ExaminedHead& shown, const Capture& capture) {
+  constexpr Index kUsualLabels = 39, kLargest = 1536, kCell = 17, kText = 14;
   MapOptions options;
   options.head = shown.statistics.head;
   options.scale = picture::ScaleKind::kLinear;
+  options.size = 768;
+  const Index length = capture.query_len();
+  if (length > kUsualLabels && length * kCell <= kLargest) {
+    options.size = std::max(length * kCell, *options.size);
+    options.text_size = kText;
+  }
   return options;
 }
 
@@ -157,14 +165,13 @@ Written write_files(const LookOptions& options, const Seen& seen, const Examined
     captures.push_back(seen.captures[static_cast<std::size_t>(layer)]);
     files.add("capture", written.captures.back());
   }
-  written.picture =
-      folder / ("layer" + std::to_string(shown.layer) + "-head" + std::to_string(shown.statistics.head) + ".png");
+  written.picture = folder / ("layer" + std::to_string(shown.layer) + "-head" + std::to_string(shown.statistics.head) + ".png");
   files.add("picture", written.picture);
   files.check();
   for (std::size_t n = 0; n < captures.size(); ++n) save_capture(written.captures[n], *captures[n]);
   const AttentionMap map(seen.captures[static_cast<std::size_t>(shown.layer)]);
-  const MapOptions drawn = map_options(shown);
-  write_drawing(draw(map, drawn, drawn.size.value_or(768)), written.picture);
+  const MapOptions drawn = map_options(shown, map.capture());
+  write_drawing(draw(map, drawn, *drawn.size), written.picture);
   return written;
 }
 
@@ -186,8 +193,9 @@ std::string lab_command(const Written& written) {
 
 // In quotes, in what is left of the terminal's width beside the facts' names.
 std::string in_quotes(const std::string& text) {
+  constexpr Index kNames = 10, kLeast = 20;
   const Index columns = style_of_standard_output().columns;
-  return "\"" + picture::shortened(text, static_cast<std::size_t>(std::max<Index>(columns - 12, 20))) + "\"";
+  return picture::shortened("\"" + text + "\"", static_cast<std::size_t>(std::max(columns - kNames, kLeast)));
 }
 
 std::string length_text(const Seen& seen, const std::string& text) {
@@ -216,8 +224,8 @@ void add_text(const Seen& seen, const std::string& text, Report& report) {
   report.set("ids", seen.ids);
   std::string expected;
   if (seen.expectation) {
-    expected = ", of which the model expected all but " + formatted("%.2f", seen.expectation->bits_per_byte) +
-               " bits a byte (knowing nothing: " + formatted("%.3g", seen.expectation->uniform) + ")";
+    expected = "; " + formatted("%.2f", seen.expectation->bits_per_byte) +
+               " bits a byte under the model (knowing nothing: " + formatted("%.3g", seen.expectation->uniform) + ")";
     report.set("bits_per_byte", seen.expectation->bits_per_byte);
   }
   report.say("length", length_text(seen, text) + expected);
@@ -259,7 +267,7 @@ void look(const LookOptions& options) {
   report.set("lab", lab_command(written));
   if (!options.json) {
     const AttentionMap map(seen.captures[static_cast<std::size_t>(shown.layer)]);
-    report.append("\n" + table_of(heads, shown) + "\n" + sentence_of(shown) + "\n" + terminal_text(map, map_options(shown)));
+    report.append("\n" + table_of(heads, shown) + "\n" + terminal_text(map, map_options(shown, map.capture())));
     std::string files;
     for (const fs::path& path : written.captures) files += path.string() + "  ";
     report.append("\nwritten  " + files + written.picture.string() + "\nzoom in  " + lab_command(written) + "\n");

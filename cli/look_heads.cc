@@ -26,11 +26,8 @@ std::vector<Column> columns_for(const ExaminedHead& any) {
       {"near", "%.2f", [](const ExaminedHead& h) { return h.look.local_mass; }},
       {"first", "%.2f", [](const ExaminedHead& h) { return h.statistics.sink_mass[0]; }},
   };
-  if (any.statistics.has_tokens) {
-    columns.push_back({"same", "%.2f", [](const ExaminedHead& h) { return h.statistics.duplicate_mass; }});
-    columns.push_back({"punct.", "%.2f", [](const ExaminedHead& h) { return h.look.separator_mass; }});
-    columns.push_back({"induct.", "%.2f", [](const ExaminedHead& h) { return h.statistics.induction_mass; }});
-  }
+  if (any.statistics.has_tokens)
+    columns.push_back({"induction", "%.2f", [](const ExaminedHead& h) { return h.statistics.induction_mass; }});
   return columns;
 }
 
@@ -49,12 +46,25 @@ std::vector<std::string> row_of(const ExaminedHead& head, const std::vector<Colu
   return row;
 }
 
+// "* layer 2, head 5, drawn below: induction, 0.61 of its attention (even: 0.04)".
+std::string sentence_of(const ExaminedHead& head) {
+  const HeadLook& look = head.look;
+  std::string text =
+      "* layer " + std::to_string(head.layer) + ", head " + std::to_string(head.statistics.head) + ", drawn below: ";
+  text += look.kind == HeadKind::kNone ? "no row has a choice" : name_of(look);
+  if (look.kind == HeadKind::kBroad || look.kind == HeadKind::kMixed)
+    text += ", entropy " + rounded("%.2f", look.measured.value) + " of its largest";
+  else if (look.kind != HeadKind::kNone)
+    text += ", " + rounded("%.2f", look.measured.value) + " of its attention (even: " + rounded("%.2f", look.measured.uniform) +
+            ")";
+  return text + "\n";
+}
+
 constexpr const char* kLegend =
     "Means over the rows; \"even\": what even attention over the visible keys has.\n"
-    "entropy: of its largest, ln(keys seen). distance: to the keys, in tokens.\n"
-    "The others are shares of a row's attention: on the previous token; on tokens at\n"
-    "most 8 away; on the first; on earlier copies of the row's token; on the tokens\n"
-    "behind such copies (induction). *: drawn below.\n";
+    "entropy: of its largest, ln(keys seen). distance: to the keys, in tokens. The\n"
+    "others are shares of a row's attention: on the previous token, on tokens at most\n"
+    "8 away, on the first, and on those behind earlier copies of the row's own token.\n";
 
 }  // namespace
 
@@ -96,7 +106,7 @@ std::string table_of(const std::vector<ExaminedHead>& heads, const ExaminedHead&
     }
     table.add_row(row_of(head, columns, &head == &shown));
   }
-  return table.text() + kLegend;
+  return table.text() + kLegend + sentence_of(shown);
 }
 
 Json json_of(const ExaminedHead& head) {
@@ -108,17 +118,6 @@ Json json_of(const ExaminedHead& head) {
             {"separator_mass", json_of(head.look.separator_mass)}};
   json.update(json_of(head.statistics));
   return json;
-}
-
-std::string sentence_of(const ExaminedHead& head) {
-  const HeadLook& look = head.look;
-  std::string text = "layer " + std::to_string(head.layer) + ", head " + std::to_string(head.statistics.head);
-  if (look.kind == HeadKind::kNone) return text;
-  text += " looks like \"" + name_of(look) + "\": ";
-  if (look.kind == HeadKind::kBroad || look.kind == HeadKind::kMixed)
-    return text + "entropy " + rounded("%.2f", look.measured.value) + " of its largest";
-  return text + rounded("%.2f", look.measured.value) + " of its attention there (even attention: " +
-         rounded("%.2f", look.measured.uniform) + ")";
 }
 
 }  // namespace multihead::cli

@@ -27,12 +27,9 @@ std::vector<ExaminedHead> examine(const std::vector<std::shared_ptr<const Captur
 /// Which of the heads is drawn unless somebody says otherwise.
 const ExaminedHead& most_interesting(const std::vector<ExaminedHead>& heads);
 
-/// A line a head, at most 80 wide, and above it what even attention would have; `shown` is marked. What the columns mean stands
-/// below.
+/// A line a head, at most 80 wide, and above it what even attention would have; `shown` is marked. Below
+/// stands what the columns mean, and what the shown head is.
 std::string table_of(const std::vector<ExaminedHead>& heads, const ExaminedHead& shown);
 Json json_of(const ExaminedHead& head);
-
-/// "layer 2, head 5 looks like induction: 0.61 of its attention, where even attention has 0.04".
-std::string sentence_of(const ExaminedHead& head);
 
 }  // namespace multihead::cli

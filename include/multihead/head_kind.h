@@ -11,8 +11,8 @@
 
 namespace multihead {
 
-/// Each kind but the last three rests on a *mass* m, the mean share of a row's attention that falls on some keys. It is judged by
-/// its excess over the share u that even attention over the visible keys would put there,
+/// Each kind but the last three rests on a *mass* m, the mean share of a row's attention that falls on some keys. It is judged
+/// by its excess over the share u that even attention over the visible keys would put there,
 ///
 ///     excess = (m - u) / (1 - u)          1: all of it; 0: as even attention; below 0: less
 ///
@@ -36,8 +36,8 @@ enum class HeadKind {
 
 inline constexpr Index kLocalDistance = 8;
 
-/// "previous token", "self", "next token", "fixed distance", "first-key sink", "induction", "same token", "separators", "local",
-/// "broad", "mixed", "-".
+/// "previous token", "self", "next token", "fixed distance", "first-key sink", "induction", "same token", "separators",
+/// "local", "broad", "mixed", "-".
 MULTIHEAD_API std::string_view name_of(HeadKind kind);
 
 /// A kind and what it rests on.
@@ -48,11 +48,11 @@ struct HeadLook {
   Measured local_mass;      ///< on keys at most kLocalDistance away
   Measured separator_mass;  ///< on tokens of spaces and punctuation alone; 0 without tokens
   Index distance = 0;       ///< of kOffset: how far back; negative: ahead
-  double excess = 0;    ///< of `measured`; for kBroad, kMixed and kNone 0
-  /// How much there is to see; larger is more. The integer part is a preference: 3 for induction, the one kind that is about the
-  /// text and not about places; 2 for same-token, separator and mixed heads, whose keys the text chooses too; 1 for
-  /// places; 0 for broad. Within it, how far the rows are from even attention: 1 - normalised entropy, which is the mean Kullback-Leibler
-  /// divergence from it in units of ln V; for induction, the excess. -1 for kNone.
+  double excess = 0;        ///< of `measured`; for kBroad, kMixed and kNone 0
+  /// How much there is to see; larger is more. The integer part is a preference: 3 for induction, the one kind that is about
+  /// the text and not about places; 2 for same-token, separator and mixed heads, whose keys the text chooses too; 1 for places;
+  /// 0 for broad. Within it, how far the rows are from even attention: 1 - normalised entropy, which is the mean
+  /// Kullback-Leibler divergence from it in units of ln V; for induction, the excess. -1 for kNone.
   double interest = -1;
 };
 
@@ -62,9 +62,9 @@ MULTIHEAD_API std::string name_of(const HeadLook& look);
 /// The kind of a head. When several of those before kLocal reach their thresholds, that with the largest excess; kLocal, which
 /// contains some of them, and kBroad only without them.
 ///
-/// Needs what statistics() computes by default: distance_profile for places, columns and `key_tokens` (the capture's labels) for
-/// separators, tokens for induction and same-token heads, baselines for all. What is not there is not considered. O(key_len +
-/// distances). Throws InvalidArgument when there are key tokens, but not one for each key.
+/// Needs what statistics() computes by default: distance_profile for places, columns and `key_tokens` (the capture's labels)
+/// for separators, tokens for induction and same-token heads, baselines for all. What is not there is not considered. O(key_len
+/// + distances). Throws InvalidArgument when there are key tokens, but not one for each key.
 MULTIHEAD_API HeadLook look_of(const HeadStatistics& head, const std::vector<std::string>& key_tokens = {});
 
 /// Index of the head with the most interest, the first among equals; -1 of an empty list.

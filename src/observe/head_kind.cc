@@ -98,8 +98,7 @@ std::vector<Candidate> candidates_of(const HeadStatistics& head, const HeadLook&
                                     {HeadKind::kNext, mass_at(head, -1, -1), kPlaceExcess},
                                     {HeadKind::kSink, head.sink_mass[0], kSinkExcess},
                                     {HeadKind::kSeparator, look.separator_mass, kSeparatorExcess}};
-  if (look.distance != 0)
-    candidates.push_back({HeadKind::kOffset, mass_at(head, look.distance, look.distance), kPlaceExcess});
+  if (look.distance != 0) candidates.push_back({HeadKind::kOffset, mass_at(head, look.distance, look.distance), kPlaceExcess});
   if (head.has_tokens) {
     candidates.push_back({HeadKind::kInduction, head.induction_mass, kTokenExcess});
     candidates.push_back({HeadKind::kDuplicate, head.duplicate_mass, kTokenExcess});
@@ -166,8 +165,8 @@ HeadLook look_of(const HeadStatistics& head, const std::vector<std::string>& key
   if (look.kind == HeadKind::kMixed && excess_of(local.mass) >= local.least) take(local);
   if (look.kind != HeadKind::kOffset) look.distance = 0;
   constexpr double kBelowOne = 0.999;  // the next preference begins at 1
-  look.interest = preference_of(look.kind) +
-                  std::clamp(look.kind == HeadKind::kInduction ? look.excess : 1 - entropy, 0.0, kBelowOne);
+  look.interest =
+      preference_of(look.kind) + std::clamp(look.kind == HeadKind::kInduction ? look.excess : 1 - entropy, 0.0, kBelowOne);
   return look;
 }
 
