@@ -149,7 +149,7 @@ HeadLook look_of(const HeadStatistics& head, const std::vector<std::string>& key
   look.local_mass = mass_at(head, -kLocalDistance, kLocalDistance);
   look.separator_mass = separator_mass_of(head, key_tokens);
   look.measured = head.normalized_entropy;
-  if (!std::isfinite(entropy)) return look;  // of no row, or NaN among what is visible
+  if (head.live_rows == 0 || !std::isfinite(entropy)) return look;  // nothing to choose from, or NaN among what is visible
   look.distance = offset_of(head);
   look.kind = entropy >= kBroadEntropy ? HeadKind::kBroad : HeadKind::kMixed;
   const auto take = [&look](const Candidate& candidate) {

@@ -14,6 +14,7 @@ namespace {
 
 constexpr Index kCellsWithoutColors = 2;  // characters a cell: a character is about twice as high as wide
 constexpr std::string_view kShades = ":-=+*#%@";
+constexpr char32_t kFirstWide = 0x1100;  // from here on terminals may give a character two columns
 
 Rgb color_of_256(int index) {
   if (index >= 232) {
@@ -167,7 +168,8 @@ std::vector<std::string> letters_of(const Axis& axis, Index cells) {
   std::vector<std::string> letters;
   Index words = 0;
   for (const std::string& label : axis.labels) {
-    const bool is_single = width_of(label) == 1;
+    const std::u32string characters = characters_of(label);
+    const bool is_single = characters.size() == 1 && characters.front() < kFirstWide;
     const bool is_control = is_single && (static_cast<unsigned char>(label.front()) < 0x20 || label.front() == 0x7F);
     letters.push_back(!is_single ? "~" : label == "\n" ? "↵" : is_control ? "?" : label);
     words += is_single ? 0 : 1;
