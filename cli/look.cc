@@ -1,5 +1,5 @@
 // multihead look: a text through a whole model, every head in one line, the most interesting one as a map.
-#include <errno.h>
+#include <errno.h>  // program_invocation_name
 
 #include <algorithm>
 #include <memory>
