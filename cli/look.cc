@@ -269,7 +269,7 @@ void look(const LookOptions& options) {
     const AttentionMap map(seen.captures[static_cast<std::size_t>(shown.layer)]);
     report.append("\n" + table_of(heads, shown) + "\n" + terminal_text(map, map_options(shown, map.capture())));
     std::string files;
-    for (const fs::path& path : written.captures) files += path.string() + "  ";
+    for (const fs::path& path : written.captures) files += path.string() + "\n         ";
     report.append("\nwritten  " + files + written.picture.string() + "\nzoom in  " + lab_command(written) + "\n");
   }
   report.print(options.json);
