@@ -13,6 +13,7 @@ void add_describe(CLI::App& app);
 void add_generate(CLI::App& app);
 void add_inspect(CLI::App& app);
 void add_lab(CLI::App& app);
+void add_look(CLI::App& app);
 void add_map(CLI::App& app);
 void add_run(CLI::App& app);
 void add_stats(CLI::App& app);

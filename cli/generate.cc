@@ -12,6 +12,7 @@
 #include "outputs.h"
 #include "progress_line.h"
 #include "report.h"
+#include "text_ids.h"
 #include "tokens/open.h"
 
 namespace multihead::cli {
@@ -48,22 +49,9 @@ std::vector<Index> read_ids(const std::filesystem::path& path) {
 std::vector<Index> prompt_of(const CommandOptions& options, const DecoderConfig& config, const Tokenizer* tokenizer) {
   if (options.ids) return read_ids(*options.ids);
   const std::string text = options.prompt.value_or("");
-  std::vector<Index> ids;
-  if (config.begin_id && (text.empty() || (tokenizer != nullptr && tokenizer->begins_with_token())))
-    ids.push_back(*config.begin_id);
-  if (!text.empty()) {
-    if (tokenizer == nullptr) {
-      throw InvalidArgument(
-          options.checkpoint->string() +
-          ": expected pieces.json or tokenizer.model, or a vocabulary of the 256 bytes, for --prompt; found none; "
-          "--ids takes token ids");
-    }
-    const std::vector<Index> more = tokenizer->encode(text);
-    ids.insert(ids.end(), more.begin(), more.end());
-  }
-  if (ids.empty())
-    throw InvalidArgument(options.checkpoint->string() + ": config.json has no bos_token_id to begin with; give a --prompt");
-  return ids;
+  if (!text.empty()) return ids_of_text(config, tokenizer, text, *options.checkpoint, "--prompt", "; --ids takes token ids");
+  if (config.begin_id) return {*config.begin_id};
+  throw InvalidArgument(options.checkpoint->string() + ": config.json has no bos_token_id to begin with; give a --prompt");
 }
 
 // Text as it comes: the prompt at once, then token by token.

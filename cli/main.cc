@@ -32,12 +32,14 @@ int run_command_line(int argc, char** argv) {
   app.callback([&app] {
     if (app.get_subcommands().empty())
       throw usage_error(
-          "expected a command: run, attend, capture, map, stats, lab, generate, train, inspect, describe, targets or bench");
+          "expected a command: look, run, attend, capture, map, stats, lab, generate, train, inspect, describe, targets or "
+          "bench");
   });
   app.footer(
       "`multihead COMMAND --help` tells about a command. Errors are one line on standard error; the exit status is 1, or 2 "
       "for\n"
       "a wrong command line.");
+  add_look(app);
   add_run(app);
   add_attend(app);
   add_capture(app);

@@ -138,6 +138,7 @@ picture::Figure figure_of(const AttentionMap& map, const MapOptions& options, co
   figure.notes.push_back(cell_text(tile) + "; colours from " + picture::label_of(options.scale, figure.scale.domain.low) +
                          " to " + picture::label_of(options.scale, figure.scale.domain.high));
   figure.plot_size = options.size.value_or(figure.plot_size);
+  figure.text_size = options.text_size.value_or(figure.text_size);
   figure.cells = std::move(cells);
   return figure;
 }

@@ -23,6 +23,7 @@ struct OpenRange {
 struct MapOptions {
   std::optional<std::filesystem::path> capture, output;
   std::optional<Index> head, batch, size;
+  std::optional<Index> text_size;  // of the picture's letters, in pixels; no option of the command
   OpenRange rows, keys;
   Pooling pooling = Pooling::kMax;
   picture::ScaleKind scale = picture::ScaleKind::kLog;

@@ -8,6 +8,7 @@
 #include "multihead/observe.h"
 #include "options.h"
 #include "report.h"
+#include "statistics_json.h"
 
 namespace multihead::cli {
 namespace {
@@ -19,48 +20,6 @@ struct StatsOptions {
   MachineOptions machine;
   bool similarity = false, json = false;
 };
-
-// JSON has no NaN.
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); }
-Json json_of(const Measured& measured) { return {{"value", number(measured.value)}, {"uniform", number(measured.uniform)}}; }
-
-template <typename List>
-Json list_of(const List& measured) {
-  Json list = Json::array();
-  for (const Measured& one : measured) list.push_back(json_of(one));
-  return list;
-}
-
-Json json_of(const HeadStatistics& head) {
-  Json json{{"head", head.head},
-            {"live_rows", head.live_rows},
-            {"entropy", json_of(head.entropy)},
-            {"normalized_entropy", json_of(head.normalized_entropy)},
-            {"confidence", json_of(head.confidence)},
-            {"confidence_without_first", list_of(head.confidence_without_first)},
-            {"effective_keys", json_of(head.effective_keys)},
-            {"mean_distance", json_of(head.mean_distance)},
-            {"row_mass", json_of(head.row_mass)},
-            {"squares", number(head.squares)},
-            {"max_score", number(head.max_score)},
-            {"sink_mass", list_of(head.sink_mass)},
-            {"self_mass", json_of(head.offset_mass[0])},
-            {"previous_mass", json_of(head.offset_mass[1])},
-            {"sink_alpha", json_of(head.sink_alpha)},
-            {"is_sink_head", head.is_sink_head},
-            {"histogram_pairs", head.histogram_pairs}};
-  for (const double mass : head.histogram_mass) json["histogram_mass"].push_back(number(mass));
-  if (head.has_tokens) {
-    json["duplicate_mass"] = json_of(head.duplicate_mass);
-    json["induction_mass"] = json_of(head.induction_mass);
-  }
-  if (head.has_values) {
-    json["value_weighted_mass"] = json_of(head.value_weighted_mass);
-    json["value_weighted_sink"] = list_of(head.value_weighted_sink);
-  }
-  if (head.has_output) json["output_norm"] = number(head.output_norm);
-  return json;
-}
 
 std::string short_number(double value) { return std::isnan(value) ? "-" : formatted("%.3g", value); }
 
@@ -112,11 +71,11 @@ std::string text_of(const std::vector<HeadStatistics>& heads) {
          "gets more than 0.3 of the attention it could.\n";
 }
 
-Json json_of(const HeadSimilarity& similarity) {
+Json rows_of(const HeadSimilarity& similarity) {
   Json rows = Json::array();
   for (std::size_t a = 0; a < similarity.heads.size(); ++a) {
     Json row = Json::array();
-    for (std::size_t b = 0; b < similarity.heads.size(); ++b) row.push_back(number(similarity.cosine(a, b)));
+    for (std::size_t b = 0; b < similarity.heads.size(); ++b) row.push_back(json_of_number(similarity.cosine(a, b)));
     rows.push_back(row);
   }
   return rows;
@@ -167,7 +126,7 @@ void stats(const StatsOptions& options) {
   report.append("\n" + text_of(heads));
   if (options.similarity) {
     const HeadSimilarity similarity = head_similarity(map, options.heads, show("similarity"));
-    report.set("similarity", json_of(similarity));
+    report.set("similarity", rows_of(similarity));
     report.append(text_of(similarity));
   }
   report.print(options.json);

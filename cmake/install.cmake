@@ -14,6 +14,10 @@ if(TARGET multihead)
 endif()
 if(TARGET multihead_cli)
   install(TARGETS multihead_cli)
+  # The model that `multihead look` takes by default; whatever training left beside it stays here.
+  set(model ${PROJECT_SOURCE_DIR}/models/austen)
+  install(FILES ${model}/config.json ${model}/model.safetensors ${model}/README.md
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/multihead/models/austen OPTIONAL)
 endif()
 
 # A static library leaves its own dependencies to whoever links it; a shared one has taken care of them.

@@ -18,6 +18,7 @@ struct Figure {
   ValueScale scale;
   std::string scale_name;  ///< beside the colour bar: "log₂ p"
   Index plot_size = 768;   ///< pixels of the cells' longer side, about: cells are whole pixels
+  Index text_size = 0;     ///< pixels of the letters' height; 0: as fits the plot
 };
 
 /// Throws InvalidArgument for a figure without cells, or with lists whose lengths do not fit.

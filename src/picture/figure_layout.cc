@@ -98,7 +98,8 @@ double place_legend(FigureLayout& layout, double left, double top, double right)
 
 FigureLayout layout_of(const Figure& figure) {
   FigureLayout layout;
-  layout.em = std::clamp(std::round(static_cast<double>(figure.plot_size) / 44), 11.0, 40.0);
+  layout.em = figure.text_size > 0 ? static_cast<double>(figure.text_size)
+                                   : std::clamp(std::round(static_cast<double>(figure.plot_size) / 44), 11.0, 40.0);
   const double em = layout.em, margin = em;
   size_cells(figure, layout);
   choose_ticks(figure, layout);

@@ -14,6 +14,7 @@ namespace {
 
 constexpr Index kCellsWithoutColors = 2;  // characters a cell: a character is about twice as high as wide
 constexpr std::string_view kShades = ":-=+*#%@";
+constexpr char32_t kFirstWide = 0x1100;  // from here on terminals may give a character two columns
 
 Rgb color_of_256(int index) {
   if (index >= 232) {
@@ -160,6 +161,52 @@ std::string plain_line(const Figure& figure, Index row) {
   return text.substr(0, text.find_last_not_of(' ') + 1);
 }
 
+// What stands beside each cell of an axis: characters of a text, or nothing when the cells are not single positions, or most
+// labels are words.
+std::vector<std::string> letters_of(const Axis& axis, Index cells) {
+  if (axis.labels.empty() || cells != axis.size() || cells != static_cast<Index>(axis.labels.size())) return {};
+  std::vector<std::string> letters;
+  Index words = 0;
+  for (const std::string& label : axis.labels) {
+    const std::u32string characters = characters_of(label);
+    const bool is_single = characters.size() == 1 && characters.front() < kFirstWide;
+    const bool is_control = is_single && (static_cast<unsigned char>(label.front()) < 0x20 || label.front() == 0x7F);
+    letters.push_back(!is_single ? "~" : label == "\n" ? "↵" : is_control ? "?" : label);
+    words += is_single ? 0 : 1;
+  }
+  return 4 * words <= cells ? letters : std::vector<std::string>();
+}
+
+// The characters of both sides, when both have some and they fit.
+struct Letters {
+  std::vector<std::string> rows, keys;
+
+  Letters(const Figure& figure, const TerminalStyle& style, std::size_t taken)
+      : rows(letters_of(figure.rows, figure.cells.height)), keys(letters_of(figure.keys, figure.cells.width)) {
+    const std::size_t room = taken + gutter(style.colors);
+    if (rows.empty() || keys.empty() || room > static_cast<std::size_t>(std::max<Index>(style.columns, 0))) {
+      rows.clear();
+      keys.clear();
+    }
+  }
+  bool empty() const { return keys.empty(); }
+  // Width of the rows' characters with the space behind them: a line shows two rows in colours, else one.
+  static std::size_t gutter(TerminalColors colors) { return colors == TerminalColors::kNone ? 2 : 3; }
+
+  std::string beside(Index row, Index count) const {
+    if (empty()) return "";
+    std::string text;
+    for (Index n = row; n < row + count; ++n)
+      text += n < static_cast<Index>(rows.size()) ? rows[static_cast<std::size_t>(n)] : " ";
+    return text + " ";
+  }
+  std::string above(Index cell_width) const {
+    std::string text;
+    for (const std::string& letter : keys) text += letter + std::string(static_cast<std::size_t>(cell_width) - 1, ' ');
+    return text.substr(0, text.find_last_not_of(' ') + 1) + "\n";
+  }
+};
+
 Index first_position(const Axis& axis, Index cell, Index cells) { return axis.begin + cell * axis.size() / cells; }
 
 // Positions of the first and the last column's keys above the map.
@@ -217,16 +264,20 @@ std::string render_terminal(const Figure& figure, const TerminalStyle& style) {
   check(figure);
   const bool plain = style.colors == TerminalColors::kNone;
   const std::size_t label_width = grouped(std::max<Index>(figure.rows.existing_end() - 1, 0)).size();
-  const auto map_width = static_cast<std::size_t>(figure.cells.width * (plain ? kCellsWithoutColors : 1));
+  const Index cell_width = plain ? kCellsWithoutColors : 1, step = plain ? 1 : 2;
+  const auto map_width = static_cast<std::size_t>(figure.cells.width * cell_width);
+  const Letters letters(figure, style, label_width + 1 + map_width);
+  const std::size_t gutter = letters.empty() ? 0 : Letters::gutter(style.colors);
   std::string text = line_of(figure.title, style);
   for (const std::string& note : figure.notes) text += line_of(note, style);
-  text += key_line(figure, label_width, map_width);
+  text += key_line(figure, label_width + gutter, map_width);
+  if (!letters.empty()) text += std::string(label_width + 1 + gutter, ' ') + letters.above(cell_width);
   Painter painter(figure, style);
-  const Index step = plain ? 1 : 2;
   for (Index row = 0; row < figure.cells.height; row += step) {
     const bool labelled = row / step % 4 == 0;
     const std::string label = labelled ? grouped(first_position(figure.rows, row, figure.cells.height)) : "";
-    text += padded_left(label, label_width) + " " + (plain ? plain_line(figure, row) : painter.line(row)) + "\n";
+    text += padded_left(label, label_width) + " " + letters.beside(row, step) +
+            (plain ? plain_line(figure, row) : painter.line(row)) + "\n";
   }
   return text + scale_line(figure, style, painter) + legend_line(figure, style);
 }

@@ -23,7 +23,9 @@ struct TerminalStyle {
 Index cells_across(const TerminalStyle& style, Index largest_row);
 
 /// Title, notes, map with positions at its sides, scale and legend; ends with a newline and no colour switched on. Lines are at
-/// most `columns` wide as long as the cells are no more than cells_across. Errors as render_pixels.
+/// most `columns` wide as long as the cells are no more than cells_across. Where cells are single positions whose labels are
+/// single characters, and there is room, the characters stand at both sides as well, so that the text can be read along the
+/// map. Errors as render_pixels.
 std::string render_terminal(const Figure& figure, const TerminalStyle& style);
 
 /// The index in xterm's 256 colours that looks nearest.

@@ -23,7 +23,7 @@ class CliCommandLine : public CommandTest {
 
 TEST_F(CliCommandLine, HelpNamesEveryCommandAndEveryOption) {
   const std::string help = run_ok({"--help"}).out;
-  for (const char* word : {"run", "attend", "inspect", "describe", "map", "targets", "bench", "--version"}) {
+  for (const char* word : {"look", "run", "attend", "inspect", "describe", "map", "targets", "bench", "--version"}) {
     EXPECT_NE(help.find(word), std::string::npos) << word;
   }
   const std::pair<const char*, std::vector<const char*>> kOptions[] = {
@@ -35,6 +35,7 @@ TEST_F(CliCommandLine, HelpNamesEveryCommandAndEveryOption) {
         "--query-offset",  "--window", "--key-lengths", "--softcap", "--scale",     "--alibi-slopes", "--sinks",  "--lse",
         "--probabilities", "--dtype",  "--threads",     "--target",  "--reference", "--compare",      "--json"}},
       {"inspect", {"PATH", "--json"}},
+      {"look", {"TEXT", "--checkpoint", "--layer", "--head", "--output", "--every-layer", "--json", "--threads", "--target"}},
       {"describe", {"--preset", "--model-dim", "--heads", "--kv-heads", "--head-dim", "--length", "--key-length", "--json"}},
       {"map",
        {"CAPTURE", "--head", "--batch", "--rows", "--keys", "--pool", "--scale", "--domain", "--size", "--output", "--terminal",

@@ -114,5 +114,44 @@ TEST(TerminalMap, FitsItsColumns) {
   EXPECT_EQ(cells_across({TerminalColors::kNone, 1, false}, 5), 1);
 }
 
+// Five positions with labels, two of which are no plain characters.
+Figure lettered_figure(const std::vector<std::string>& labels) {
+  const auto n = static_cast<Index>(labels.size());
+  Figure figure = figure_of(n, n, std::vector<float>(static_cast<std::size_t>(n * n), 1.0f));
+  figure.rows = {"query", 0, n, labels};
+  figure.keys = {"key", 0, n, labels};
+  return figure;
+}
+
+TEST(TerminalMap, ATextOfSingleCharactersStandsAlongBothSides) {
+  const Figure figure = lettered_figure({"a", "\n", "é", " ", "b"});
+  EXPECT_EQ(lines_of(render_terminal(figure, {TerminalColors::kNone, 80, false}))[2], "    a ↵ é   b");
+  EXPECT_EQ(lines_of(render_terminal(figure, {TerminalColors::kNone, 80, false}))[3], "0 a @@@@@@@@@@");
+  const std::vector<std::string> lines = lines_of(without_colors(render_terminal(figure, {TerminalColors::k256, 80, false})));
+  EXPECT_EQ(lines[2], "     a↵é b");
+  EXPECT_EQ(lines[3], "0 a↵ ▀▀▀▀▀");
+  EXPECT_EQ(lines[5], "  b  ▀▀▀▀▀") << "no row below the last";
+}
+
+TEST(TerminalMap, LettersGiveWay) {
+  const auto has_letters = [](const Figure& figure, Index columns) {
+    const std::string text = render_terminal(figure, {TerminalColors::k256, columns, false});
+    for (const std::string& line : lines_of(text)) {
+      if (line.find("abcd") != std::string::npos) return true;
+    }
+    return false;
+  };
+  const std::vector<std::string> letters{"a", "b", "c", "d", "e", "f", "g", "h"};
+  EXPECT_TRUE(has_letters(lettered_figure(letters), 13));
+  EXPECT_FALSE(has_letters(lettered_figure(letters), 12)) << "no room";
+  EXPECT_TRUE(has_letters(lettered_figure({"a", "b", "c", "d", "word", "漢", "g", "h"}), 80)) << "two of eight stand as ~";
+  EXPECT_FALSE(has_letters(lettered_figure({"a", "b", "c", "d", "word", "more", "words", "h"}), 80)) << "mostly words";
+  Figure pooled = lettered_figure(letters);
+  pooled.rows.end = pooled.keys.end = 16;  // two positions a cell
+  pooled.rows.labels.resize(16, "x");
+  pooled.keys.labels.resize(16, "x");
+  EXPECT_FALSE(has_letters(pooled, 80));
+}
+
 }  // namespace
 }  // namespace multihead::picture_test
