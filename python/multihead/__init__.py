@@ -68,3 +68,11 @@ from ._core import (
 from ._lab import Lab as Lab, lab as lab
 
 __version__ = version()
+
+
+def __getattr__(name: str):
+    """`observe` is multihead.transformers', loaded when somebody asks for it: transformers takes seconds."""
+    if name == "observe":
+        from .transformers import observe
+        return observe
+    raise AttributeError(f"module 'multihead' has no attribute '{name}'")
