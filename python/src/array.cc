@@ -95,28 +95,6 @@ std::optional<DType> dtype_of_dlpack(const nb::dlpack::dtype& dtype) {
   }
 }
 
-nb::dlpack::dtype dlpack_of(DType dtype) {
-  const auto bits = static_cast<std::uint8_t>(8 * size_of(dtype));
-  switch (dtype) {
-    case DType::kBool:
-      return {6, bits, 1};
-    case DType::kI8:
-    case DType::kI16:
-    case DType::kI32:
-    case DType::kI64:
-      return {0, bits, 1};
-    case DType::kU8:
-    case DType::kU16:
-    case DType::kU32:
-    case DType::kU64:
-      return {1, bits, 1};
-    case DType::kBF16:
-      return {4, bits, 1};
-    default:
-      return {2, bits, 1};
-  }
-}
-
 void require_elements(const Where& where, DType dtype, Elements elements) {
   const bool fits = elements == Elements::kAny || (elements == Elements::kAttention && is_attention_dtype(dtype)) ||
                     (elements == Elements::kF32 && dtype == DType::kF32) ||
@@ -152,17 +130,6 @@ Dims dims_of(const Where& where, const std::int64_t* values, int rank) {
     throw value_error(where, "expected at most " + std::to_string(Dims::kMaxRank) + " axes; got " + std::to_string(rank));
   }
   return Dims(std::span<const Index>(values, static_cast<std::size_t>(rank)));
-}
-
-// The first byte of a view that has elements, and the one behind its last.
-std::pair<std::intptr_t, std::intptr_t> addresses_of(const ConstTensorView& view) {
-  const auto size = static_cast<Index>(size_of(view.dtype));
-  auto begin = reinterpret_cast<std::intptr_t>(view.data), end = begin + size;
-  for (int axis = 0; axis < view.rank(); ++axis) {
-    const Index reach = view.strides[axis] * (view.shape[axis] - 1) * size;
-    (reach < 0 ? begin : end) += reach;
-  }
-  return {begin, end};
 }
 
 }  // namespace
@@ -285,36 +252,6 @@ TensorView Array::writable(const Where& where) const {
   return TensorView(const_cast<void*>(view_.data), view_.dtype, view_.shape, view_.strides);
 }
 
-nb::object array_of(Tensor&& tensor, Framework framework) {
-  auto* kept = new Tensor(std::move(tensor));
-  const nb::capsule owner(kept, [](void* pointer) noexcept { delete static_cast<Tensor*>(pointer); });
-  std::array<std::size_t, Dims::kMaxRank> shape{};
-  for (int axis = 0; axis < kept->rank(); ++axis)
-    shape[static_cast<std::size_t>(axis)] = static_cast<std::size_t>(kept->shape()[axis]);
-  const auto rank = static_cast<std::size_t>(kept->rank());
-  void* memory = kept->view().data;
-  if (framework == Framework::kTorch) {
-    return nb::cast(nb::ndarray<nb::pytorch>(memory, rank, shape.data(), owner, nullptr, dlpack_of(kept->dtype()), kCpu));
-  }
-  const bool bfloat16 = kept->dtype() == DType::kBF16;
-  const nb::dlpack::dtype dtype = dlpack_of(bfloat16 ? DType::kU16 : kept->dtype());
-  nb::object array = nb::cast(nb::ndarray<nb::numpy>(memory, rank, shape.data(), owner, nullptr, dtype, kCpu));
-  return bfloat16 ? nb::object(array.attr("view")(nb::module_::import_("ml_dtypes").attr("bfloat16"))) : array;
-}
-
-nb::object array_over(const Tensor& tensor, nb::handle owner) {
-  if (tensor.empty()) return nb::none();
-  std::array<std::size_t, Dims::kMaxRank> shape{};
-  for (int axis = 0; axis < tensor.rank(); ++axis)
-    shape[static_cast<std::size_t>(axis)] = static_cast<std::size_t>(tensor.shape()[axis]);
-  const bool bfloat16 = tensor.dtype() == DType::kBF16;
-  const nb::dlpack::dtype dtype = dlpack_of(bfloat16 ? DType::kU16 : tensor.dtype());
-  const nb::ndarray<nb::numpy, nb::ro> array(tensor.view().data, static_cast<std::size_t>(tensor.rank()), shape.data(), owner,
-                                             nullptr, dtype, kCpu);
-  nb::object object = nb::cast(array, nb::rv_policy::reference);
-  return bfloat16 ? nb::object(object.attr("view")(nb::module_::import_("ml_dtypes").attr("bfloat16"))) : object;
-}
-
 std::string python_name(DType dtype) {
   switch (dtype) {
     case DType::kBool:
@@ -340,39 +277,5 @@ DType dtype_of_python(nb::handle object, const Where& where) {
   throw type_error(where,
                    "expected the name of an element type, e.g. 'float32', or a NumPy or torch dtype; got '" + name + "'");
 }
-
-Index extent_of(const ConstTensorView& view, int axis) { return axis >= 0 && axis < view.rank() ? view.shape[axis] : 0; }
-
-Dims with_last(Dims shape, Index extent) {
-  if (shape.rank() > 0) shape[shape.rank() - 1] = extent;
-  return shape;
-}
-
-Dims without_last(const Dims& shape) {
-  return Dims(std::span<const Index>(shape.begin(), static_cast<std::size_t>(std::max(0, shape.rank() - 1))));
-}
-
-Result::Result(nb::handle out, const Where& where, DType dtype, const Dims& shape, Framework framework)
-    : where_(where), framework_(framework) {
-  if (out.is_none()) {
-    tensor_ = Tensor::uninitialized(dtype, shape);
-    view_ = tensor_.view();
-  } else {
-    out_ = nb::borrow(out);
-    array_.emplace_back(out, where, Elements::kAttention);
-    view_ = array_.back().writable(where);
-  }
-}
-
-void Result::require_apart(const ConstTensorView& input, const char* input_name) const {
-  if (array_.empty() || input.size() == 0 || view_.size() == 0) return;
-  const auto [begin, end] = addresses_of(view_);
-  const auto [input_begin, input_end] = addresses_of(input);
-  if (begin < input_end && input_begin < end) {
-    throw value_error(where_, std::string("expected memory apart from the inputs'; it overlaps ") + input_name);
-  }
-}
-
-nb::object Result::take() && { return out_.is_valid() ? std::move(out_) : array_of(std::move(tensor_), framework_); }
 
 }  // namespace multihead::python
