@@ -125,7 +125,8 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
     is True where a query may attend; a floating one is added to the scores (its dtype may be any of the three). is_causal is
     aligned to the top left and excludes attn_mask, as in PyTorch. Rows that may see nothing give 0, as in PyTorch since 2.5.
 
-    Raises TypeError for dtypes and devices that multihead does not compute on, ValueError for shapes and for dropout.
+    Raises TypeError for dtypes that multihead does not compute on, NotImplementedError for tensors that are not on the CPU,
+    ValueError for shapes and for dropout.
     """
     if dropout_p != 0.0:
         raise ValueError(f"scaled_dot_product_attention: dropout_p: expected 0; got {dropout_p}: multihead has no dropout here")

@@ -99,6 +99,16 @@ def test_sdpa_refuses(options, text):
         ours.scaled_dot_product_attention(*tensors((5, 8), (7, 8), (7, 4)), **options)
 
 
+def test_sdpa_refuses_other_dtypes():
+    q, k, v = tensors((1, 2, 5, 8), (1, 2, 7, 8), (1, 2, 7, 4))
+    with pytest.raises(TypeError, match="attention: query: expected float32, float16 or bfloat16; got float64"):
+        ours.scaled_dot_product_attention(q.double(), k.double(), v.double())
+    with pytest.raises(ValueError, match="attention: expected key of the query's dtype f32; got bf16"):
+        ours.scaled_dot_product_attention(q, k.bfloat16(), v)
+    with pytest.raises(ValueError, match="head_dim"):
+        ours.scaled_dot_product_attention(q, k[..., :4], v)
+
+
 def gradients(function, arguments, grad):
     """Gradients of <function(arguments), grad> by every argument that wants one."""
     leaves = [x.detach().clone().requires_grad_(x.requires_grad) for x in arguments]
