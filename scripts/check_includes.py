@@ -27,7 +27,7 @@ ALLOWED = {
 
 # Third-party headers that are one folder's affair.
 ONLY_IN = {"hwy/": "src/kernels", "CLI/": "cli", "png.h": "src/picture", "httplib": "lab/server",
-           "sentencepiece_processor.h": "src/tokens"}
+           "sentencepiece_processor.h": "src/tokens", "nanobind/": "python", "Python.h": "python"}
 
 # What a public header may include besides its siblings: the standard library, whose headers have no folder.
 STANDARD = re.compile(r"<[a-z0-9_]+(\.h)?>$")

@@ -1,0 +1,145 @@
+"""Capture, AttentionMap and statistics: what is looked up later is what was used."""
+import gc
+
+import numpy as np
+import pytest
+
+import definition
+import multihead
+
+
+@pytest.fixture(name="seen")
+def seen_fixture():
+    """(arrays, output, capture, exact probabilities) of a causal call."""
+    arrays = definition.inputs(1, queries=9, keys=13)
+    output, capture = multihead.capture(*arrays, causal=True, values=True, outputs=True)
+    return arrays, output, capture, definition.attention(*arrays, causal=True)[2]
+
+
+def test_capture_has_the_calls_bits(seen):
+    arrays, output, capture, _ = seen
+    plain, lse = multihead.attention(*arrays, causal=True, return_lse=True)
+    assert np.array_equal(output, plain) and np.array_equal(capture.lse, lse) and np.array_equal(capture.output, plain)
+    for kept, given in zip((capture.query, capture.key, capture.value), arrays):
+        assert np.array_equal(kept, given) and not kept.flags.writeable
+    assert capture.output_weight is None and capture.bytes == sum(x.nbytes for x in (*arrays, plain, lse))
+
+
+def test_views_keep_the_capture_alive(seen):
+    query = multihead.capture(*seen[0])[1].query
+    gc.collect()
+    assert np.array_equal(query, seen[0][0])
+
+
+def test_map_looks_up_what_was_used(seen):
+    arrays, _, capture, exact = seen
+    probabilities = multihead.attention_probabilities(*arrays[:2], capture.lse, causal=True)
+    for batch in range(2):
+        maps = multihead.AttentionMap(capture, batch)
+        assert (maps.num_heads, maps.query_len, maps.key_len) == (4, 9, 13)
+        assert np.array_equal(maps.row(3, 5), probabilities[batch, 3, 5])
+        assert maps.probability(3, 5, 2) == probabilities[batch, 3, 5, 2]
+        np.testing.assert_allclose(maps.row(3, 5), exact[batch, 3, 5], atol=1e-6)
+        top = maps.top(1, 8, 3)
+        assert [one.key for one in top] == list(np.argsort(-exact[batch, 1, 8], kind="stable")[:3])
+        assert not maps.visible(0, 0, 12) and maps.visible_keys(0, 0) == 5
+        assert maps.at(0, 0, 12).state == multihead.CellState.MASKED
+    with pytest.raises(ValueError, match="head"):
+        multihead.AttentionMap(capture).row(4, 0)
+    with pytest.raises(ValueError, match="batch"):
+        multihead.AttentionMap(capture, 2)
+
+
+def test_tiles_pool(seen):
+    exact = seen[3]
+    maps = multihead.AttentionMap(seen[2])
+    whole = maps.tile(2)
+    shown = np.where(whole.state == multihead.CellState.VALUE.value, 2.0**whole.log2, 0)
+    np.testing.assert_allclose(shown, exact[0, 2], atol=1e-6)
+    mass = maps.tile(2, height=1, width=1, pooling="mass")
+    np.testing.assert_allclose(2.0**mass.log2, [[1]], atol=1e-6)
+    part = maps.tile(2, rows=(4, 8), keys=(0, 6), height=2, width=3)
+    assert part.rows == (4, 8) and part.log2.shape == (2, 3)
+    np.testing.assert_allclose(2.0**part.log2, exact[0, 2, 4:8, 0:6].reshape(2, 2, 3, 2).max((1, 3)), atol=1e-6)
+    with pytest.raises(ValueError, match="pooling: expected 'max', 'mean' or 'mass'; got 'sum'"):
+        maps.tile(0, pooling="sum")
+
+
+def test_statistics(seen):
+    exact = seen[3][0]
+    heads = multihead.statistics(multihead.AttentionMap(seen[2]), heads=[1, 3], offsets=[0, 2])
+    assert [one.head for one in heads] == [1, 3]
+    for one in heads:
+        p = exact[one.head]
+        entropy = -np.where(p > 0, p * np.log(np.where(p > 0, p, 1)), 0).sum(-1)
+        np.testing.assert_allclose(one.row_entropy, entropy, atol=1e-5)
+        assert one.entropy.value == pytest.approx(entropy.mean(), abs=1e-5)
+        assert one.entropy.uniform == pytest.approx(np.log(np.arange(5, 14)).mean())
+        np.testing.assert_allclose(one.received, p.sum(0), atol=1e-5)
+        diagonal = [p[i, i + 4 - 2] for i in range(9)]
+        assert float(one.offset_mass[1]) == pytest.approx(np.mean(diagonal), abs=1e-6)
+        assert one.has_values and one.value_norms.shape == (13,) and one.live_rows == 9
+
+
+def test_progress_cancels_and_passes_errors_on(seen):
+    maps = multihead.AttentionMap(seen[2])
+    shares = []
+    multihead.statistics(maps, progress=shares.append)
+    assert shares == sorted(shares) and all(0 <= share <= 1 for share in shares) and shares
+    with pytest.raises(multihead.Cancelled):
+        multihead.statistics(maps, progress=lambda done: False)
+
+    def interrupt(done):
+        raise KeyboardInterrupt(done)
+
+    with pytest.raises(KeyboardInterrupt):
+        multihead.statistics(maps, progress=interrupt)
+
+
+def test_labels_and_files(seen, tmp_path):
+    capture = seen[2]
+    capture.name, capture.layer, capture.model = "block.3", 3, "made up"
+    capture.query_tokens = [f"q{i}" for i in range(9)]
+    capture.key_tokens = ["a", "é", "", "<b>"] + ["x"] * 9
+    capture.output_weight = np.ones((7, 44), np.float32)
+    capture.save(tmp_path / "one.safetensors")
+    again = multihead.load_capture(tmp_path / "one.safetensors")
+    assert (again.name, again.layer, again.model) == ("block.3", 3, "made up")
+    assert again.query_tokens == capture.query_tokens and again.key_tokens == capture.key_tokens
+    assert np.array_equal(again.output_weight, capture.output_weight)
+    assert np.array_equal(multihead.AttentionMap(again).row(0, 4), multihead.AttentionMap(capture).row(0, 4))
+    (tmp_path / "broken").write_bytes(b"no capture")
+    with pytest.raises(multihead.FormatError, match="broken"):
+        multihead.load_capture(tmp_path / "broken")
+    with pytest.raises(OSError, match="absent"):
+        multihead.load_capture(tmp_path / "absent")
+
+
+def test_captures_of_layers_and_caches():
+    preset = multihead.find_preset("lab")
+    layer = multihead.MultiHeadAttention(preset.config, multihead.preset_weights(preset))
+    _, capture = layer.capture(multihead.preset_input(preset, 3)[None], values=True)
+    np.testing.assert_allclose(multihead.AttentionMap(capture).row(0, 0), [0.4856, 0.0287, 0.4856], atol=5e-5)
+    assert capture.output_weight.shape == (4, 4)
+    query, key, value = definition.inputs(2, queries=2)
+    cache = multihead.KvCache(sequences=2, num_kv_heads=2, head_dim=16, value_dim=11, capacity=13)
+    cache.append(key, value)
+    output, seen = cache.capture(query)
+    assert np.array_equal(output, cache.attend(query))
+    np.testing.assert_allclose(multihead.AttentionMap(seen).row(0, 1), definition.attention(query, key, value, causal=True)[2][0, 0, 1],
+                               atol=1e-6)
+
+
+def test_the_lab_is_served(tmp_path, seen):
+    import shutil
+    import urllib.request
+    if shutil.which("multihead") is None:
+        with pytest.raises(FileNotFoundError, match="expected the command line `multihead` on PATH"):
+            multihead.lab()
+        pytest.skip("no multihead on PATH")
+    with multihead.lab(seen[2], open_browser=False) as lab:
+        with urllib.request.urlopen(lab.address) as page:
+            assert b"<html" in page.read()
+    lab.stop()
+    with pytest.raises(RuntimeError, match="lab"):
+        multihead.lab(tmp_path / "absent.safetensors", open_browser=False)
