@@ -61,7 +61,7 @@ def set_num_threads(threads: int) -> None:
     At least 1; 0 returns to the default. Raises InvalidArgument for a negative number.
     """
 
-def attention(query: Array, key: Array, value: Array, *, out: Array | None = None, return_lse: bool = False, scale: float | None = None, softcap: float | None = None, causal: bool = False, query_offsets: int | Iterable[int] | None = None, top_left: bool = False, window: tuple[int | None, int | None] | None = None, key_lengths: Iterable[int] | None = None, mask: Array | None = None, attention_bias: Array | None = None, alibi_slopes: Iterable[float] | None = None, sinks: Iterable[float] | None = None, packed: tuple[Iterable[int], Iterable[int]] | None = None) -> Any:
+def attention(query: Array, key: Array, value: Array, *, out: Array | None = None, return_lse: bool = False, scale: float | None = None, softcap: float | None = None, causal: bool = False, query_offsets: int | Iterable[int] | None = None, top_left: bool = False, window: tuple[int | None, int | None] | None = None, key_lengths: Iterable[int] | None = None, mask: Array | None = None, attention_bias: Array | None = None, alibi_slopes: Iterable[float] | None = None, sinks: Iterable[float] | None = None, packed: tuple[Iterable[int], Iterable[int]] | None = None, dropout: tuple[float, int] | None = None) -> Any:
     """
     Exact multi-head attention: softmax(query keyᵀ · scale + what may be seen) value (Vaswani et al. 2017, §3.2).
 
@@ -89,6 +89,7 @@ def attention(query: Array, key: Array, value: Array, *, out: Array | None = Non
     alibi_slopes    [num_heads]: adds -slope · |position - key|
     sinks           [num_heads]: one logit more in the denominator
     packed          (query_starts, key_starts): sequences laid end to end, in tensors of batch 1
+    dropout         (probability, seed): coefficients become 0 behind the softmax, the others grow by 1 / (1 - probability)
 
     Returns the output, of the query's kind (NumPy or PyTorch) and dtype, or (output, lse) with return_lse: lse [batch, num_heads,
     query_len] float32 is the natural logarithm of the softmax denominator.
@@ -97,14 +98,14 @@ def attention(query: Array, key: Array, value: Array, *, out: Array | None = Non
     argument. The GIL is released. The bits depend on a row's own inputs and the target alone: not on threads or neighbours.
     """
 
-def attention_probabilities(query: Array, key: Array, lse: Array, *, scale: float | None = None, softcap: float | None = None, causal: bool = False, query_offsets: int | Iterable[int] | None = None, top_left: bool = False, window: tuple[int | None, int | None] | None = None, key_lengths: Iterable[int] | None = None, mask: Array | None = None, attention_bias: Array | None = None, alibi_slopes: Iterable[float] | None = None, sinks: Iterable[float] | None = None, packed: tuple[Iterable[int], Iterable[int]] | None = None) -> Any:
+def attention_probabilities(query: Array, key: Array, lse: Array, *, scale: float | None = None, softcap: float | None = None, causal: bool = False, query_offsets: int | Iterable[int] | None = None, top_left: bool = False, window: tuple[int | None, int | None] | None = None, key_lengths: Iterable[int] | None = None, mask: Array | None = None, attention_bias: Array | None = None, alibi_slopes: Iterable[float] | None = None, sinks: Iterable[float] | None = None, packed: tuple[Iterable[int], Iterable[int]] | None = None, dropout: tuple[float, int] | None = None) -> Any:
     """
     Every coefficient, [batch, num_heads, query_len, key_len] float32, recomputed from query, key and the lse that
     `attention` returned for the same options, with the bits that it used. For those who can afford so many; AttentionMap looks at
     some of them. Pairs that are not visible are exactly 0.
     """
 
-def reference_attention(query: Array, key: Array, value: Array, *, scale: float | None = None, softcap: float | None = None, causal: bool = False, query_offsets: int | Iterable[int] | None = None, top_left: bool = False, window: tuple[int | None, int | None] | None = None, key_lengths: Iterable[int] | None = None, mask: Array | None = None, attention_bias: Array | None = None, alibi_slopes: Iterable[float] | None = None, sinks: Iterable[float] | None = None, packed: tuple[Iterable[int], Iterable[int]] | None = None) -> tuple[Any, Any, Any]:
+def reference_attention(query: Array, key: Array, value: Array, *, scale: float | None = None, softcap: float | None = None, causal: bool = False, query_offsets: int | Iterable[int] | None = None, top_left: bool = False, window: tuple[int | None, int | None] | None = None, key_lengths: Iterable[int] | None = None, mask: Array | None = None, attention_bias: Array | None = None, alibi_slopes: Iterable[float] | None = None, sinks: Iterable[float] | None = None, packed: tuple[Iterable[int], Iterable[int]] | None = None, dropout: tuple[float, int] | None = None) -> tuple[Any, Any, Any]:
     """
     The definition of right: (output, lse, probabilities) in float64, four plain passes over a row, on one thread.
     """
@@ -177,7 +178,7 @@ class AttentionPlan:
 
     def __repr__(self) -> str: ...
 
-def plan(query: Array, key: Array, value: Array, *, scale: float | None = None, softcap: float | None = None, causal: bool = False, query_offsets: int | Iterable[int] | None = None, top_left: bool = False, window: tuple[int | None, int | None] | None = None, key_lengths: Iterable[int] | None = None, mask: Array | None = None, attention_bias: Array | None = None, alibi_slopes: Iterable[float] | None = None, sinks: Iterable[float] | None = None, packed: tuple[Iterable[int], Iterable[int]] | None = None) -> AttentionPlan:
+def plan(query: Array, key: Array, value: Array, *, scale: float | None = None, softcap: float | None = None, causal: bool = False, query_offsets: int | Iterable[int] | None = None, top_left: bool = False, window: tuple[int | None, int | None] | None = None, key_lengths: Iterable[int] | None = None, mask: Array | None = None, attention_bias: Array | None = None, alibi_slopes: Iterable[float] | None = None, sinks: Iterable[float] | None = None, packed: tuple[Iterable[int], Iterable[int]] | None = None, dropout: tuple[float, int] | None = None) -> AttentionPlan:
     """
     What `attention` would do for these arguments: which kernel, on which target, cut how, and why.
     """
@@ -208,7 +209,7 @@ class AttentionGradients:
     def sinks(self) -> Any:
         """[num_heads], float32"""
 
-def attention_backward(query: Array, key: Array, value: Array, output: Array, lse: Array, grad_output: Array, *, wanted: Sequence[str] = ('query', 'key', 'value'), scale: float | None = None, softcap: float | None = None, causal: bool = False, query_offsets: int | Iterable[int] | None = None, top_left: bool = False, window: tuple[int | None, int | None] | None = None, key_lengths: Iterable[int] | None = None, mask: Array | None = None, attention_bias: Array | None = None, alibi_slopes: Iterable[float] | None = None, sinks: Iterable[float] | None = None, packed: tuple[Iterable[int], Iterable[int]] | None = None) -> AttentionGradients:
+def attention_backward(query: Array, key: Array, value: Array, output: Array, lse: Array, grad_output: Array, *, wanted: Sequence[str] = ('query', 'key', 'value'), scale: float | None = None, softcap: float | None = None, causal: bool = False, query_offsets: int | Iterable[int] | None = None, top_left: bool = False, window: tuple[int | None, int | None] | None = None, key_lengths: Iterable[int] | None = None, mask: Array | None = None, attention_bias: Array | None = None, alibi_slopes: Iterable[float] | None = None, sinks: Iterable[float] | None = None, packed: tuple[Iterable[int], Iterable[int]] | None = None, dropout: tuple[float, int] | None = None) -> AttentionGradients:
     """
     Gradients of a loss with respect to the arguments of `attention`, given that with respect to its output: fused, from the
     output and lse that the forward pass returned, without a stored score matrix (Dao 2023, §3.1.2).
@@ -742,7 +743,7 @@ class Capture:
 
     def __repr__(self) -> str: ...
 
-def capture(query: Array, key: Array, value: Array, *, values: bool = False, outputs: bool = False, scale: float | None = None, softcap: float | None = None, causal: bool = False, query_offsets: int | Iterable[int] | None = None, top_left: bool = False, window: tuple[int | None, int | None] | None = None, key_lengths: Iterable[int] | None = None, mask: Array | None = None, attention_bias: Array | None = None, alibi_slopes: Iterable[float] | None = None, sinks: Iterable[float] | None = None, packed: tuple[Iterable[int], Iterable[int]] | None = None) -> tuple[Any, Capture]:
+def capture(query: Array, key: Array, value: Array, *, values: bool = False, outputs: bool = False, scale: float | None = None, softcap: float | None = None, causal: bool = False, query_offsets: int | Iterable[int] | None = None, top_left: bool = False, window: tuple[int | None, int | None] | None = None, key_lengths: Iterable[int] | None = None, mask: Array | None = None, attention_bias: Array | None = None, alibi_slopes: Iterable[float] | None = None, sinks: Iterable[float] | None = None, packed: tuple[Iterable[int], Iterable[int]] | None = None, dropout: tuple[float, int] | None = None) -> tuple[Any, Capture]:
     """
     (output, capture): `attention`, with its bits, and what it takes to look at its coefficients.
 

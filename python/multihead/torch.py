@@ -22,9 +22,10 @@ __all__ = ["MultiheadAttention", "attention", "enabled", "scaled_dot_product_att
 
 
 def _options(mask: Tensor | None, bias: Tensor | None, scale: float | None, softcap: float | None, causal: bool, offset: int | None,
-             left: int | None, right: int | None, sinks: Tensor | None) -> dict:
+             left: int | None, right: int | None, sinks: Tensor | None, dropout_p: float = 0.0, seed: Tensor | None = None) -> dict:
     """Keyword arguments of _core, from what an operator's schema can hold."""
     return {
+        "dropout": None if seed is None else (dropout_p, int(seed)),
         "mask": mask, "attention_bias": None if bias is None else bias.detach(), "scale": scale, "softcap": softcap, "causal": causal,
         "query_offsets": offset, "window": None if left is None and right is None else (left, right),
         "sinks": None if sinks is None else sinks.detach().tolist(),
@@ -34,22 +35,22 @@ def _options(mask: Tensor | None, bias: Tensor | None, scale: float | None, soft
 @torch.library.custom_op("multihead::attention", mutates_args=(), device_types="cpu")
 def _attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, bias: Tensor | None, sinks: Tensor | None,
                scale: float | None, softcap: float | None, causal: bool, offset: int | None, left: int | None,
-               right: int | None) -> tuple[Tensor, Tensor]:
-    options = _options(mask, bias, scale, softcap, causal, offset, left, right, sinks)
+               right: int | None, dropout_p: float, seed: Tensor | None) -> tuple[Tensor, Tensor]:
+    options = _options(mask, bias, scale, softcap, causal, offset, left, right, sinks, dropout_p, seed)
     return _core.attention(query.detach(), key.detach(), value.detach(), return_lse=True, **options)
 
 
 @_attention.register_fake
-def _(query, key, value, mask, bias, sinks, scale, softcap, causal, offset, left, right):
+def _(query, key, value, mask, bias, sinks, scale, softcap, causal, offset, left, right, dropout_p, seed):
     return (query.new_empty(query.shape[:3] + value.shape[3:]), query.new_empty(query.shape[:3], dtype=torch.float32))
 
 
 @torch.library.custom_op("multihead::attention_backward", mutates_args=(), device_types="cpu")
 def _attention_backward(query: Tensor, key: Tensor, value: Tensor, output: Tensor, lse: Tensor, grad_output: Tensor,
                         mask: Tensor | None, bias: Tensor | None, sinks: Tensor | None, scale: float | None, softcap: float | None,
-                        causal: bool, offset: int | None, left: int | None, right: int | None, bias_wanted: bool,
-                        sinks_wanted: bool) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    options = _options(mask, bias, scale, softcap, causal, offset, left, right, sinks)
+                        causal: bool, offset: int | None, left: int | None, right: int | None, dropout_p: float,
+                        seed: Tensor | None, bias_wanted: bool, sinks_wanted: bool) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    options = _options(mask, bias, scale, softcap, causal, offset, left, right, sinks, dropout_p, seed)
     wanted = ["query", "key", "value"] + ["attention_bias"] * bias_wanted + ["sinks"] * sinks_wanted
     got = _core.attention_backward(query.detach(), key.detach(), value.detach(), output.detach(), lse.detach(), grad_output.detach(),
                                    wanted=wanted, **options)
@@ -58,8 +59,8 @@ def _attention_backward(query: Tensor, key: Tensor, value: Tensor, output: Tenso
 
 
 @_attention_backward.register_fake
-def _(query, key, value, output, lse, grad_output, mask, bias, sinks, scale, softcap, causal, offset, left, right, bias_wanted,
-      sinks_wanted):
+def _(query, key, value, output, lse, grad_output, mask, bias, sinks, scale, softcap, causal, offset, left, right, dropout_p, seed,
+      bias_wanted, sinks_wanted):
     # The extension returns dense tensors, whatever the strides of its arguments.
     return (query.new_empty(query.shape), key.new_empty(key.shape), value.new_empty(value.shape),
             bias.new_empty(bias.shape) if bias_wanted else query.new_empty(0),
@@ -77,7 +78,7 @@ def _give_back(ctx, grad_output, _grad_lse):
     bias_wanted, sinks_wanted = bias is not None and ctx.needs_input_grad[4], sinks is not None and ctx.needs_input_grad[5]
     gradients = _attention_backward(query, key, value, output, lse, grad_output, mask, bias, sinks, *ctx.rest, bias_wanted, sinks_wanted)
     return (*gradients[:3], None, gradients[3] if bias_wanted else None, gradients[4].to(sinks.dtype) if sinks_wanted else None,
-            *[None] * 6)
+            *[None] * 8)
 
 
 _attention.register_autograd(_give_back, setup_context=_keep)
@@ -95,16 +96,24 @@ def _(query, key, lse, mask, bias, scale, causal, offset):
     return query.new_empty(query.shape[:3] + key.shape[2:3], dtype=torch.float32)
 
 
+def _seed(dropout_p: float) -> Tensor | None:
+    """Of the next call's dropout, drawn from PyTorch's generator (torch.manual_seed); a tensor, so that torch.compile can draw."""
+    return torch.randint(2**63 - 1, ()) if dropout_p != 0.0 else None
+
+
 def attention(query: Tensor, key: Tensor, value: Tensor, *, mask: Tensor | None = None, attention_bias: Tensor | None = None,
               scale: float | None = None, softcap: float | None = None, causal: bool = False, query_offset: int | None = None,
-              window: tuple[int | None, int | None] | None = None, sinks: Tensor | None = None) -> tuple[Tensor, Tensor]:
+              window: tuple[int | None, int | None] | None = None, sinks: Tensor | None = None,
+              dropout_p: float = 0.0) -> tuple[Tensor, Tensor]:
     """multihead.attention, differentiable: (output, lse).
 
     Arguments and semantics are multihead.attention's (causal is aligned to the last key unless query_offset says otherwise), for
-    4-D tensors. Gradients reach query, key, value, attention_bias and sinks; lse has none.
+    4-D tensors. Gradients reach query, key, value, attention_bias and sinks; lse has none. With dropout_p each call takes a seed
+    from PyTorch's generator.
     """
     left, right = window or (None, None)
-    return _attention(query, key, value, mask, attention_bias, sinks, scale, softcap, causal, query_offset, left, right)
+    return _attention(query, key, value, mask, attention_bias, sinks, scale, softcap, causal, query_offset, left, right,
+                      dropout_p, _seed(dropout_p))
 
 
 def _broadcast_mask(attn_mask: Tensor, batch: torch.Size) -> Tensor:
@@ -125,11 +134,12 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
     is True where a query may attend; a floating one is added to the scores (its dtype may be any of the three). is_causal is
     aligned to the top left and excludes attn_mask, as in PyTorch. Rows that may see nothing give 0, as in PyTorch since 2.5.
 
+    dropout_p drops coefficients whenever it is not 0, as in PyTorch; which ones follows from torch.manual_seed, but they are not
+    those that PyTorch drops.
+
     Raises TypeError for dtypes that multihead does not compute on, NotImplementedError for tensors that are not on the CPU,
-    ValueError for shapes and for dropout.
+    ValueError for shapes and for a dropout_p that is not from 0 to below 1.
     """
-    if dropout_p != 0.0:
-        raise ValueError(f"scaled_dot_product_attention: dropout_p: expected 0; got {dropout_p}: multihead has no dropout here")
     if is_causal and attn_mask is not None:
         raise ValueError("scaled_dot_product_attention: is_causal: expected no attn_mask with it; got both")
     if min(query.dim(), key.dim(), value.dim()) < 2:
@@ -155,7 +165,7 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
     if not enable_gqa and queries.shape[1] != heads:
         heads = queries.shape[1]
     output, _ = _attention(queries, rank_4(key), rank_4(value), mask, bias, None, scale, None, is_causal, 0 if is_causal else None,
-                           None, None)
+                           None, None, dropout_p, _seed(dropout_p))
     return output.reshape(leading + (heads,) + output.shape[2:]) if query.dim() > 2 else output.reshape(output.shape[2:])
 
 
@@ -163,15 +173,13 @@ class MultiheadAttention(nn.MultiheadAttention):
     """torch.nn.MultiheadAttention, computed by multihead: the same constructor, parameters, state_dict and results.
 
     Its masks keep the module's polarity: in key_padding_mask and attn_mask True means *not* to attend, the opposite of everything
-    else here. average_attn_weights and need_weights as in PyTorch; the weights have no gradient. Dropout is an error in training.
-    A row that may see no key gives 0 in front of the output projection, where PyTorch gives NaN.
+    else here. average_attn_weights and need_weights as in PyTorch; the weights have no gradient and are those before
+    dropout (PyTorch's are those behind it). A row that may see no key gives 0 in front of the output projection, where PyTorch gives NaN.
     """
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor | None = None, need_weights: bool = True,
                 attn_mask: Tensor | None = None, average_attn_weights: bool = True,
                 is_causal: bool = False) -> tuple[Tensor, Tensor | None]:
-        if self.training and self.dropout > 0:
-            raise ValueError(f"MultiheadAttention: dropout: expected 0 while training; got {self.dropout}")
         if is_causal and attn_mask is None:
             raise ValueError("MultiheadAttention: is_causal: expected attn_mask with it, as in PyTorch; got none")
         batched = query.dim() == 3
@@ -182,7 +190,8 @@ class MultiheadAttention(nn.MultiheadAttention):
             query, key, value = query.transpose(0, 1), key.transpose(0, 1), value.transpose(0, 1)
         q, k, v = self._project(query, key, value)
         mask, bias = self._masks(attn_mask, key_padding_mask, query.shape[0], k.shape[2], q.dtype)
-        output, lse = _attention(q, k, v, mask, bias, None, None, None, False, None, None, None)
+        dropout_p = self.dropout if self.training else 0.0
+        output, lse = _attention(q, k, v, mask, bias, None, None, None, False, None, None, None, dropout_p, _seed(dropout_p))
         joined = output.transpose(1, 2).reshape(query.shape[0], query.shape[1], self.embed_dim)
         result = nn.functional.linear(joined, self.out_proj.weight, self.out_proj.bias)
         weights = None

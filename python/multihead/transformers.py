@@ -55,10 +55,8 @@ def attention_forward(module: torch.nn.Module, query: torch.Tensor, key: torch.T
                       is_causal: bool | None = None, position_bias: torch.Tensor | None = None, softcap: float | None = None,
                       s_aux: torch.Tensor | None = None, **kwargs: Any) -> tuple[torch.Tensor, torch.Tensor | None]:
     """An attention function of transformers' AttentionInterface: query [batch, heads, query_len, head_dim], key and value with their
-    own number of heads, result [batch, query_len, heads, value_dim]. With output_attentions also the coefficients, as they were.
+    own number of heads, result [batch, query_len, heads, value_dim]. With output_attentions also the coefficients, before dropout.
     """
-    if dropout:
-        raise ValueError(f'attn_implementation="multihead": dropout: expected 0; got {dropout} (model.eval(), or attention_dropout=0)')
     if kwargs.get("head_mask") is not None:
         raise ValueError('attn_implementation="multihead": head_mask: expected None; it is not supported')
     options = _constraints(module, query, attention_mask, is_causal, position_bias)
@@ -68,7 +66,7 @@ def attention_forward(module: torch.nn.Module, query: torch.Tensor, key: torch.T
     if observer is not None:
         output = observer(query, key, value, options)
     if observer is None or differentiable:
-        output, lse = _torch.attention(query, key, value, **options)
+        output, lse = _torch.attention(query, key, value, **options, dropout_p=dropout)
     weights = None
     if kwargs.get("output_attentions"):
         if observer is not None and not differentiable:

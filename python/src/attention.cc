@@ -146,6 +146,7 @@ attention_bias  added to the scores; shapes as mask; -inf = not visible
 alibi_slopes    [num_heads]: adds -slope · |position - key|
 sinks           [num_heads]: one logit more in the denominator
 packed          (query_starts, key_starts): sequences laid end to end, in tensors of batch 1
+dropout         (probability, seed): coefficients become 0 behind the softmax, the others grow by 1 / (1 - probability)
 
 Returns the output, of the query's kind (NumPy or PyTorch) and dtype, or (output, lse) with return_lse: lse [batch, num_heads,
 query_len] float32 is the natural logarithm of the softmax denominator.

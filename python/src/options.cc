@@ -32,6 +32,11 @@ PackedSequences packed_of(nb::handle value, const Where& where) {
   return {indices_of(nb::object(value[0]), where), indices_of(nb::object(value[1]), where)};
 }
 
+Dropout dropout_of(nb::handle value, const Where& where) {
+  if (!PySequence_Check(value.ptr()) || nb::len(value) != 2) refuse(where, "(probability, seed)", value);
+  return {float_of(nb::object(value[0]), where), static_cast<std::uint64_t>(index_of(nb::object(value[1]), where))};
+}
+
 void set_option(Options& result, const char* function, const std::string& name, nb::handle value) {
   AttentionOptions& options = result.options;
   const Where where{function, name.c_str()};
@@ -60,11 +65,13 @@ void set_option(Options& result, const char* function, const std::string& name, 
     options.sinks = floats_of(value, where);
   } else if (name == "packed") {
     options.packed = packed_of(value, where);
+  } else if (name == "dropout") {
+    options.dropout = dropout_of(value, where);
   } else {
     throw nb::type_error(
         (std::string(function) + ": no argument '" + name +
          "'; the options are scale, softcap, causal, query_offsets, top_left, window, key_lengths, mask, attention_bias, "
-         "alibi_slopes, sinks, packed")
+         "alibi_slopes, sinks, packed, dropout")
             .c_str());
   }
 }

@@ -19,7 +19,8 @@ namespace multihead::python {
   "window: tuple[int | None, int | None] | None = None, key_lengths: collections.abc.Iterable[int] | None = None, "     \
   "mask: Array | None = None, attention_bias: Array | None = None, "                                                    \
   "alibi_slopes: collections.abc.Iterable[float] | None = None, sinks: collections.abc.Iterable[float] | None = None, " \
-  "packed: tuple[collections.abc.Iterable[int], collections.abc.Iterable[int]] | None = None"
+  "packed: tuple[collections.abc.Iterable[int], collections.abc.Iterable[int]] | None = None, "                         \
+  "dropout: tuple[float, int] | None = None"
 
 /// Options with the arrays that their views point into.
 struct Options {

@@ -71,3 +71,18 @@ def test_unknown_gradients_are_refused(wanted):
     output, lse = forward(arrays)
     with pytest.raises(ValueError, match=f"attention_backward: wanted: .*'{wanted}'"):
         multihead.attention_backward(*arrays, output, lse, output, wanted=[wanted])
+
+
+def test_dropout_is_the_same_both_ways():
+    arrays = definition.inputs(7, batch=1, heads=2, kv_heads=1, queries=6, keys=5, head_dim=3, value_dim=5)
+    arrays[2][:] = np.eye(5, dtype=np.float32)  # the output is the coefficients
+    dropped, lse = forward(arrays, dropout=(0.4, 11))
+    plain, plain_lse = forward(arrays)
+    kept = dropped != 0
+    assert 0 < kept.mean() < 1
+    np.testing.assert_allclose(dropped, np.where(kept, plain / 0.6, 0), rtol=1e-6)
+    np.testing.assert_array_equal(lse, plain_lse)
+    got = multihead.attention_backward(*arrays, dropped, lse, np.ones_like(dropped), wanted=["value"], dropout=(0.4, 11))
+    np.testing.assert_allclose(got.value[0, 0], np.repeat(dropped.sum((0, 1, 2))[:, None], 5, 1), rtol=1e-5)
+    with pytest.raises(TypeError, match=r"attention: dropout: expected \(probability, seed\); got float"):
+        forward(arrays, dropout=0.4)

@@ -92,7 +92,7 @@ def test_sdpa_rows_without_keys_are_zero():
     near(ours.scaled_dot_product_attention(q, k, v, mask), F.scaled_dot_product_attention(q, k, v, mask))
 
 
-@pytest.mark.parametrize("options, text", [({"dropout_p": 0.1}, "dropout_p: expected 0"),
+@pytest.mark.parametrize("options, text", [({"dropout_p": 1.0}, "dropout: expected a probability from 0 to below 1; got 1"),
                                            ({"is_causal": True, "attn_mask": torch.ones(5, 7).bool()}, "is_causal: expected no attn_mask")])
 def test_sdpa_refuses(options, text):
     with pytest.raises(ValueError, match=text):
@@ -148,12 +148,12 @@ def test_sinks_have_gradients():
 def test_operators_keep_their_promises():
     """Schema, fake kernels and autograd as torch.library itself checks them: what torch.compile relies on."""
     q, k, v = (x.requires_grad_() for x in tensors((1, 2, 3, 4), (1, 2, 5, 4), (1, 2, 5, 2)))
-    torch.library.opcheck(ours._attention, (q, k, v, None, None, None, None, None, True, 0, None, None))
+    torch.library.opcheck(ours._attention, (q, k, v, None, None, None, None, None, True, 0, None, None, 0.5, torch.tensor(3)))
     q, k, v = (x.detach() for x in (q, k, v))
-    output, lse = ours._attention(q, k, v, None, None, None, None, None, False, None, None, None)
+    output, lse = ours._attention(q, k, v, None, None, None, None, None, False, None, None, None, 0.0, None)
     torch.library.opcheck(ours._probabilities, (q, k, lse, None, None, None, False, None))
     torch.library.opcheck(ours._attention_backward, (q, k, v, output, lse, output, None, None, None, None, None, False, None, None, None,
-                                                     False, False))
+                                                     0.0, None, False, False))
 
 
 def test_compiled_in_one_graph():
@@ -219,8 +219,6 @@ def test_module_unbatched_and_trained():
         layer(x, x, x)[0].square().sum().backward()
     for a, b in zip(mine.parameters(), theirs.parameters()):
         near(a.grad, b.grad, 8)
-    with pytest.raises(ValueError, match="dropout"):
-        ours.MultiheadAttention(12, 3, dropout=0.1)(x, x, x)
 
 
 def test_a_model_switches_over_and_back():
@@ -248,3 +246,29 @@ def test_the_function_switches_over_and_back(monkeypatch):
             raise RuntimeError
     assert F.scaled_dot_product_attention is theirs
     assert np.isfinite(theirs(q, k, v).numpy()).all()
+
+
+def test_dropout_follows_the_generator_and_its_gradient_the_draws():
+    q, k, v = tensors((1, 2, 40, 8), (1, 2, 50, 8), (1, 2, 50, 50))
+    v = torch.eye(50).expand(1, 2, 50, 50).clone().requires_grad_()  # the output is the coefficients
+    torch.manual_seed(3)
+    output = ours.scaled_dot_product_attention(q, k, v, dropout_p=0.25)
+    torch.manual_seed(3)
+    assert torch.equal(ours.scaled_dot_product_attention(q, k, v, dropout_p=0.25), output)
+    assert not torch.equal(ours.scaled_dot_product_attention(q, k, v, dropout_p=0.25), output)
+    plain = ours.scaled_dot_product_attention(q, k, v)
+    kept = output != 0
+    assert 0.70 < kept.float().mean() < 0.80
+    near(output, torch.where(kept, plain / 0.75, 0.0))
+    gradient, = torch.autograd.grad(output.sum(), v)
+    near(gradient, output.detach().transpose(-1, -2).sum(-1, keepdim=True).expand_as(v), 8)
+
+
+def test_a_module_drops_in_training_alone():
+    layer = ours.MultiheadAttention(12, 3, dropout=0.5, batch_first=True)
+    x = tensors((2, 9, 12))[0]
+    weights = layer(x, x, x)[1]
+    assert not torch.equal(layer(x, x, x)[0], layer(x, x, x)[0])
+    near(weights.sum(-1), torch.ones(2, 9))
+    layer.eval()
+    assert torch.equal(layer(x, x, x)[0], layer(x, x, x)[0])
