@@ -65,11 +65,12 @@ def attention_forward(module: torch.nn.Module, query: torch.Tensor, key: torch.T
     differentiable = torch.is_grad_enabled() and any(x.requires_grad for x in (query, key, value))
     if observer is not None:
         output = observer(query, key, value, options)
-    if observer is None or differentiable:
+    computes = observer is None or differentiable or dropout > 0  # an observer knows neither gradients nor dropout
+    if computes:
         output, lse = _torch.attention(query, key, value, **options, dropout_p=dropout)
     weights = None
     if kwargs.get("output_attentions"):
-        if observer is not None and not differentiable:
+        if not computes:
             _, lse = _torch.attention(query, key, value, **options)
         with torch.no_grad():
             weights = _core.attention_probabilities(query.detach(), key.detach(), lse.detach(), **_plain(options)).to(query.dtype)
