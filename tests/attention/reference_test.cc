@@ -45,6 +45,7 @@ TEST(Reference, RowsSumToOneAndMakeTheOutput) {
       if (sum > 0) {
         EXPECT_NEAR(sum + sink, 1, 1e-12) << name;
       }
+      if (problem.options.dropout) continue;  // coefficients are those before it
       for (Index t = 0; t < s.value_dim; ++t) {
         ASSERT_NEAR(result.output.data<double>()[row * s.value_dim + t], mean[static_cast<std::size_t>(t)], 1e-12) << name;
       }
