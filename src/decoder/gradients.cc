@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/column_sums.h"
 #include "base/message.h"
 #include "decoder/cross_entropy.h"
 #include "decoder/norm.h"
@@ -23,16 +22,12 @@ constexpr Index kLogitRows = 512;
 
 Tensor like(const Tensor& tensor) { return Tensor::uninitialized(DType::kF32, tensor.shape()); }
 
-// y = x W^T + b: dW, db, and the gradient of x.
+// dW and db into the decoder's gradients; the gradient of x.
 Tensor linear_backward(const float* x, const LinearWeights& linear, const float* dy, Index rows, LinearWeights& gradients) {
-  const Index out = linear.weight.shape()[0], in = linear.weight.shape()[1];
-  const DenseRows weight(linear.weight);
-  gradients.weight = Tensor::uninitialized(DType::kF32, {out, in});
-  multiply_transposed(dy, x, out, rows, in, gradients.weight.data<float>());
-  if (!linear.bias.empty()) gradients.bias = sum_of_rows(dy, rows, out);
-  Tensor dx = Tensor::uninitialized(DType::kF32, {rows, in});
-  multiply(dy, weight.data(), rows, out, in, dx.data<float>());
-  return dx;
+  LinearGradients all = multihead::linear_backward(x, linear.weight, !linear.bias.empty(), dy, rows);
+  gradients.weight = std::move(all.weight);
+  gradients.bias = std::move(all.bias);
+  return std::move(all.input);
 }
 
 class Pass {

@@ -4,7 +4,6 @@
 #include <optional>
 #include <utility>
 
-#include "base/column_sums.h"
 #include "base/message.h"
 #include "layer/call.h"
 #include "layer/dense_rows.h"
@@ -21,23 +20,6 @@ namespace multihead {
 namespace {
 
 constexpr const char* kFunction = "layer_backward";
-
-// y = x W^T + b. What comes to W and b, and to x.
-struct LinearGradients {
-  Tensor weight, bias, input;
-};
-
-LinearGradients linear_backward(const float* x, const Tensor& weight, bool has_bias, const float* dy, Index rows) {
-  const Index out = weight.shape()[0], in = weight.shape()[1];
-  const DenseRows w(weight);
-  LinearGradients result;
-  result.weight = Tensor::uninitialized(DType::kF32, {out, in});
-  multiply_transposed(dy, x, out, rows, in, result.weight.data<float>());
-  if (has_bias) result.bias = sum_of_rows(dy, rows, out);
-  result.input = Tensor::uninitialized(DType::kF32, {rows, in});
-  multiply(dy, w.data(), rows, out, in, result.input.data<float>());
-  return result;
-}
 
 void add(const Tensor& y, Tensor& x) {
   std::transform(x.data<float>(), x.data<float>() + x.size(), y.data<float>(), x.data<float>(), std::plus<>());

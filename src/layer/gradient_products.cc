@@ -2,9 +2,11 @@
 
 #include <algorithm>
 
+#include "base/column_sums.h"
 #include "base/parallel.h"
 #include "base/scratch.h"
 #include "kernels/product.h"
+#include "layer/dense_rows.h"
 
 namespace multihead {
 namespace {
@@ -14,8 +16,6 @@ using kernels::kProductColumns;
 constexpr Index kItemColumns = kernels::kProductPanels * kProductColumns;
 // A weight's gradient has few rows and many terms: smaller pieces than a projection's, so that all threads have some.
 constexpr Index kItemRows = kernels::kProductRows / 4;
-// Below this many multiply-adds a second thread costs more than it brings.
-constexpr Index kWorkPerThread = 200'000;
 // A square of this side is read and written within the cache.
 constexpr Index kSquare = 32;
 
@@ -53,7 +53,7 @@ Tensor transposed(const float* a, Index rows, Index columns, int threads) {
 }
 
 int threads_of(Index rows, Index terms, Index columns) {
-  return threads_for(std::max<Index>(1, rows * terms * columns / kWorkPerThread));
+  return threads_for_work(static_cast<double>(rows) * static_cast<double>(terms) * static_cast<double>(columns));
 }
 
 }  // namespace
@@ -75,6 +75,17 @@ void multiply(const float* a, const float* b, Index rows, Index terms, Index col
 void multiply_transposed(const float* a, const float* b, Index rows, Index terms, Index columns, float* c) {
   const Tensor left = transposed(a, terms, rows, threads_of(rows, terms, columns));
   multiply(left.data<float>(), b, rows, terms, columns, c);
+}
+
+LinearGradients linear_backward(const float* x, const Tensor& weight, bool has_bias, const float* dy, Index rows) {
+  const Index out = weight.shape()[0], in = weight.shape()[1];
+  LinearGradients result;
+  result.weight = Tensor::uninitialized(DType::kF32, {out, in});
+  multiply_transposed(dy, x, out, rows, in, result.weight.data<float>());
+  if (has_bias) result.bias = sum_of_rows(dy, rows, out);
+  result.input = Tensor::uninitialized(DType::kF32, {rows, in});
+  multiply(dy, DenseRows(weight).data(), rows, out, in, result.input.data<float>());
+  return result;
 }
 
 }  // namespace multihead
