@@ -56,3 +56,9 @@ def test_documentation(page, tmp_path, monkeypatch, capsys):
         exec(compile(code, page, "exec"), names)
         printed = capsys.readouterr().out
         assert text is None or matches(text, printed), f"{code}\nprints\n{printed}\nnot\n{text}"
+
+
+def test_the_layer_by_hand_agrees(tmp_path):
+    done = subprocess.run([sys.executable, ROOT / "examples/python/by_hand.py"], capture_output=True, text=True, check=True, cwd=tmp_path)
+    checks = [line for line in done.stdout.splitlines() if ": " in line]
+    assert len(checks) == 4 and all(line.endswith(": True") for line in checks), done.stdout
