@@ -204,6 +204,7 @@ void KvCache::attend(const ConstTensorView& query, const TensorView& output, con
   require(
       options.key_lengths.empty() && options.query_offsets.empty() && !options.top_left && !options.packed, kFunction,
       ": positions and lengths are the cache's own; expected no key_lengths, query_offsets, top_left or packed in the options");
+  require(!options.dropout, kFunction, ": a cache is for generating; expected no dropout in the options");
   require(query.rank() == 4, kFunction, ": expected query of rank 4 [count, num_heads, n, head_dim]; got ", query.shape);
   std::vector<Index> chosen = sequences;
   for (Index s = 0; sequences.empty() && s < config.sequences; ++s) chosen.push_back(s);

@@ -217,6 +217,12 @@ TEST(KvCache, RefusesWhatDoesNotFit) {
               cache.attend(Tensor(DType::kF32, {1, 2, 1, 4}), out);
             }).find("at most the 0 positions"),
             std::string::npos);
+  AttentionOptions dropping;
+  dropping.dropout = Dropout{0.1f, 1};
+  EXPECT_NE(refusal([&] {
+              cache.attend(Tensor(DType::kF32, {1, 2, 0, 4}), Tensor(DType::kF32, {1, 2, 0, 4}), dropping);
+            }).find("expected no dropout"),
+            std::string::npos);
 
   KvCache sliding({1, 1, 4, 4, DType::kF32, 8, true});
   const Tensor many(DType::kF32, {1, 1, sliding.max_append() + 1, 4});

@@ -95,6 +95,9 @@ TEST(LayerCache, RefusesACacheOfAnotherShape) {
     EXPECT_NE(std::string(error.what()).find("[1, 4, 6, 6]; got [1, 4, 5, 6]"), std::string::npos) << error.what();
   }
   EXPECT_THROW(layer.forward(input, full), InvalidArgument);
+  ForwardOptions dropping;
+  dropping.dropout = Dropout{0.1f, 1};
+  EXPECT_THROW(layer.forward(input.view().slice(1, 0, 1), full, dropping), InvalidArgument);
   EXPECT_EQ(full.length(0), 0);
 }
 
