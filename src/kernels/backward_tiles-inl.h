@@ -78,11 +78,12 @@ HWY_INLINE void score_gradient_tile(Rows values, Index value_dim, const ScoreGra
 
 template <int kVectors, int kPanel, bool kMark>
 HWY_NOINLINE void score_gradients(Rows values, Index value_dim, Index count, const ScoreGradients& panel) {
+  constexpr int kRows = tile_rows(kVectors);
   Index key = 0;
-  for (; key + kTileRows <= count; key += kTileRows) {
-    score_gradient_tile<kTileRows, kVectors, kPanel, kMark>(values, value_dim, panel, key);
+  for (; key + kRows <= count; key += kRows) {
+    score_gradient_tile<kRows, kVectors, kPanel, kMark>(values, value_dim, panel, key);
   }
-  with_constant<kTileRows - 1>(count - key, [&](auto rows) HWY_ATTR {
+  with_constant<kRows - 1>(count - key, [&](auto rows) HWY_ATTR {
     score_gradient_tile<rows(), kVectors, kPanel, kMark>(values, value_dim, panel, key);
   });
 }
@@ -128,11 +129,12 @@ HWY_INLINE void query_sum_tile(Rows keys, const float* HWY_RESTRICT gradients, I
 template <int kVectors, int kPanel, bool kSkip>
 HWY_NOINLINE void add_query_sums(Rows keys, Index head_dim, const float* gradients, Index count, float* sums) {
   constexpr Index kWidth = kPanel * kN;
+  constexpr int kDims = tile_rows(kVectors);
   Index t = 0;
-  for (; t + kTileRows <= head_dim; t += kTileRows) {
-    query_sum_tile<kTileRows, kVectors, kPanel, kSkip>({keys.data + t, keys.stride}, gradients, count, sums + t * kWidth);
+  for (; t + kDims <= head_dim; t += kDims) {
+    query_sum_tile<kDims, kVectors, kPanel, kSkip>({keys.data + t, keys.stride}, gradients, count, sums + t * kWidth);
   }
-  with_constant<kTileRows - 1>(head_dim - t, [&](auto dims) HWY_ATTR {
+  with_constant<kDims - 1>(head_dim - t, [&](auto dims) HWY_ATTR {
     query_sum_tile<dims(), kVectors, kPanel, kSkip>({keys.data + t, keys.stride}, gradients, count, sums + t * kWidth);
   });
 }

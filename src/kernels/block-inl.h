@@ -224,9 +224,11 @@ inline bool needs_adjustment(const AttentionProblem& problem) {
   return problem.mask.data != nullptr || problem.bias.data != nullptr || bends_scores(problem);
 }
 
-// softcap -> bias and ALiBi -> visibility, in place on the scores of one panel; new maxima; which lanes saw a key.
-inline HWY_NOINLINE void adjust_scores(const BlockContext& c, Index first, Index width, const TileKeys& tile,
-                                       float* HWY_RESTRICT maxima, float* HWY_RESTRICT seen) {
+// softcap -> bias and ALiBi -> visibility, in place on the scores of one panel; new maxima; which lanes saw a key. kPlain: the
+// scores are neither bent nor added to, as along every causal diagonal.
+template <bool kPlain>
+HWY_NOINLINE void adjust_scores(const BlockContext& c, Index first, Index width, const TileKeys& tile,
+                                float* HWY_RESTRICT maxima, float* HWY_RESTRICT seen) {
   const AttentionProblem& problem = c.problem;
   HWY_ALIGN float lowest[kPanelLanes], limit[kPanelLanes], slope[kPanelLanes], position[kPanelLanes];
   for (Index l = 0; l < width; ++l) {
@@ -234,6 +236,7 @@ inline HWY_NOINLINE void adjust_scores(const BlockContext& c, Index first, Index
     const KeyRange range = key_range(problem, *c.block.sequence, lane.position);
     lowest[l] = static_cast<float>(std::clamp<Index>(range.begin - tile.block_begin, 0, kKeyBlock));
     limit[l] = static_cast<float>(std::clamp<Index>(range.end - tile.block_begin, 0, kKeyBlock));
+    if constexpr (kPlain) continue;
     slope[l] = problem.alibi_slopes != nullptr ? to_log2(problem.alibi_slopes[lane.head]) : 0;
     position[l] = static_cast<float>(lane.position - tile.block_begin);
   }
@@ -243,19 +246,23 @@ inline HWY_NOINLINE void adjust_scores(const BlockContext& c, Index first, Index
     Vec maximum = hidden;
     Vec any = hn::Load(kTag, seen + v);
     const Vec lo = hn::Load(kTag, lowest + v), hi = hn::Load(kTag, limit + v);
-    const Vec steepness = hn::Load(kTag, slope + v), where = hn::Load(kTag, position + v);
-    for (Index key = tile.begin; key < tile.end; ++key) {
-      const Vec j = hn::Set(kTag, static_cast<float>(key - tile.block_begin));
-      float* HWY_RESTRICT at = c.scores + (key - tile.begin) * width + v;
+    Vec j = hn::Set(kTag, static_cast<float>(tile.begin - tile.block_begin));
+    float* HWY_RESTRICT at = c.scores + v;
+    for (Index key = tile.begin; key < tile.end; ++key, at += width, j = hn::Add(j, hn::Set(kTag, 1.0f))) {
       Vec s = hn::Load(kTag, at);
-      if (problem.softcap > 0) s = hn::Mul(tanh(s), cap);
       auto visible = hn::And(hn::Ge(j, lo), hn::Lt(j, hi));
-      if (tile.addends) {
-        const Vec addend = hn::Load(kTag, c.addends + (key - tile.begin) * width + v);
-        visible = hn::AndNot(hn::Eq(addend, hidden), visible);  // not Ne: with some targets a NaN would be hidden
-        s = hn::Add(s, addend);
+      if constexpr (!kPlain) {
+        if (problem.softcap > 0) s = hn::Mul(tanh(s), cap);
+        if (tile.addends) {
+          const Vec addend = hn::Load(kTag, c.addends + (key - tile.begin) * width + v);
+          visible = hn::AndNot(hn::Eq(addend, hidden), visible);  // not Ne: with some targets a NaN would be hidden
+          s = hn::Add(s, addend);
+        }
+        if (problem.alibi_slopes != nullptr) {
+          const Vec distance = hn::Abs(hn::Sub(hn::Load(kTag, position + v), j));
+          s = hn::NegMulAdd(hn::Load(kTag, slope + v), distance, s);
+        }
       }
-      if (problem.alibi_slopes != nullptr) s = hn::NegMulAdd(steepness, hn::Abs(hn::Sub(where, j)), s);
       s = hn::IfThenElse(visible, s, hidden);
       any = hn::IfThenElse(visible, hn::Set(kTag, 1.0f), any);
       maximum = hn::Max(maximum, s);
@@ -399,7 +406,6 @@ template <int kVectors>
 HWY_INLINE void panel_scores(const BlockContext& c, Index first, const TileKeys& tile, Rows keys, float* maxima, float* seen) {
   constexpr Index kWidth = kVectors * kN;
   const AttentionProblem& problem = c.problem;
-  const bool adjust = tile.limited || tile.addends || bends_scores(problem);
   if (tile.addends) load_addends(c, first, kWidth, tile);
   std::fill_n(maxima, kWidth, kMinusInfinity);
   for_each_stretch<kVectors>(c, first, tile, [&](auto vectors, Index from, Index begin, Index end) HWY_ATTR {
@@ -408,8 +414,10 @@ HWY_INLINE void panel_scores(const BlockContext& c, Index first, const TileKeys&
                                     c.packed_query + first * problem.head_dim + from * kN, problem.head_dim,
                                     c.scores + skip * kWidth + from * kN, maxima + from * kN);
   });
-  if (adjust) {
-    adjust_scores(c, first, kWidth, tile, maxima, seen);
+  if (tile.addends || bends_scores(problem)) {
+    adjust_scores<false>(c, first, kWidth, tile, maxima, seen);
+  } else if (tile.limited) {
+    adjust_scores<true>(c, first, kWidth, tile, maxima, seen);
   } else {
     std::fill_n(seen, kWidth, 1.0f);
   }

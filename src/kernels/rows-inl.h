@@ -87,37 +87,68 @@ HWY_INLINE Rows rows_of(const Strided<const void>& array, Index offset, Index co
   return {scratch, dim};
 }
 
-// Whether any of the elements is NaN or infinite: x * 0 is then NaN, and stays it in the sum.
+// Whether any of the elements is NaN or infinite: x * 0 is then NaN, and stays it in the sum. Four sums, because one would wait
+// for itself.
 HWY_INLINE bool all_finite(Rows rows, Index count, Index dim) {
-  Vec sum = hn::Zero(kTag);
+  constexpr int kSums = 4;
+  constexpr Index kStep = static_cast<Index>(kLanes);
+  const Vec zero = hn::Zero(kTag);
+  Vec sum[kSums] = {zero, zero, zero, zero};
   float tail = 0;
   for (Index r = 0; r < count; ++r) {
     const float* HWY_RESTRICT row = rows.row(r);
     Index t = 0;
-    for (; t + static_cast<Index>(kLanes) <= dim; t += static_cast<Index>(kLanes)) {
-      sum = hn::MulAdd(hn::LoadU(kTag, row + t), hn::Zero(kTag), sum);
+    for (; t + kSums * kStep <= dim; t += kSums * kStep) {
+      HWY_UNROLL(4)
+      for (int i = 0; i < kSums; ++i) sum[i] = hn::MulAdd(hn::LoadU(kTag, row + t + i * kStep), zero, sum[i]);
     }
+    for (; t + kStep <= dim; t += kStep) sum[0] = hn::MulAdd(hn::LoadU(kTag, row + t), zero, sum[0]);
     for (; t < dim; ++t) tail += row[t] * 0.0f;
   }
-  return tail == 0.0f && hn::AllTrue(kTag, hn::Eq(sum, hn::Zero(kTag)));
+  const Vec total = hn::Add(hn::Add(sum[0], sum[1]), hn::Add(sum[2], sum[3]));
+  return tail == 0.0f && hn::AllTrue(kTag, hn::Eq(total, zero));
 }
+
+#if HWY_TARGET != HWY_SCALAR  // which has no blocks of four
+// Every block of four, `stride` apart.
+template <typename D>
+HWY_INLINE void store_blocks(D d, hn::Vec<D> blocks, float* HWY_RESTRICT out, Index stride) {
+  if constexpr (hn::MaxLanes(d) == 4) {
+    hn::StoreU(blocks, d, out);
+  } else {
+    const hn::Half<D> half;
+    store_blocks(half, hn::LowerHalf(half, blocks), out, stride);
+    store_blocks(half, hn::UpperHalf(half, blocks), out + static_cast<Index>(hn::MaxLanes(half)) / 4 * stride, stride);
+  }
+}
+
+// Four rows of a vector of columns each.
+template <typename D>
+HWY_INLINE void transpose_vectors(D d, const float* HWY_RESTRICT in, Index in_stride, float* HWY_RESTRICT out,
+                                  Index out_stride) {
+  const hn::Repartition<std::uint64_t, D> pair;
+  const auto a = hn::LoadU(d, in), b = hn::LoadU(d, in + in_stride);
+  const auto c = hn::LoadU(d, in + 2 * in_stride), e = hn::LoadU(d, in + 3 * in_stride);
+  // In each block of four columns: elements 0 0 1 1 and 2 2 3 3 of two rows, then a column of four.
+  const auto ab01 = hn::BitCast(pair, hn::InterleaveLower(d, a, b)), ab23 = hn::BitCast(pair, hn::InterleaveUpper(d, a, b));
+  const auto ce01 = hn::BitCast(pair, hn::InterleaveLower(d, c, e)), ce23 = hn::BitCast(pair, hn::InterleaveUpper(d, c, e));
+  store_blocks(d, hn::BitCast(d, hn::InterleaveLower(pair, ab01, ce01)), out, 4 * out_stride);
+  store_blocks(d, hn::BitCast(d, hn::InterleaveUpper(pair, ab01, ce01)), out + out_stride, 4 * out_stride);
+  store_blocks(d, hn::BitCast(d, hn::InterleaveLower(pair, ab23, ce23)), out + 2 * out_stride, 4 * out_stride);
+  store_blocks(d, hn::BitCast(d, hn::InterleaveUpper(pair, ab23, ce23)), out + 3 * out_stride, 4 * out_stride);
+}
+#endif
 
 // out[column * out_stride + row] = in[row * in_stride + column] for `rows` <= 4 rows and `count` columns.
 HWY_INLINE void transpose_rows(const float* HWY_RESTRICT in, Index in_stride, Index rows, Index count, float* HWY_RESTRICT out,
                                Index out_stride) {
   Index t = 0;
-#if HWY_TARGET != HWY_SCALAR  // which has no such shuffles
+#if HWY_TARGET != HWY_SCALAR
+  constexpr Index kStep = static_cast<Index>(kLanes);
+  for (; rows == 4 && t + kStep <= count; t += kStep)
+    transpose_vectors(kTag, in + t, in_stride, out + t * out_stride, out_stride);
   const hn::FixedTag<float, 4> quad;
-  for (; rows == 4 && t + 4 <= count; t += 4) {
-    const auto a = hn::LoadU(quad, in + t), b = hn::LoadU(quad, in + in_stride + t);
-    const auto c = hn::LoadU(quad, in + 2 * in_stride + t), d = hn::LoadU(quad, in + 3 * in_stride + t);
-    const auto ab01 = hn::InterleaveLower(quad, a, b), ab23 = hn::InterleaveUpper(quad, a, b);
-    const auto cd01 = hn::InterleaveLower(quad, c, d), cd23 = hn::InterleaveUpper(quad, c, d);
-    hn::StoreU(hn::ConcatLowerLower(quad, cd01, ab01), quad, out + t * out_stride);
-    hn::StoreU(hn::ConcatUpperUpper(quad, cd01, ab01), quad, out + (t + 1) * out_stride);
-    hn::StoreU(hn::ConcatLowerLower(quad, cd23, ab23), quad, out + (t + 2) * out_stride);
-    hn::StoreU(hn::ConcatUpperUpper(quad, cd23, ab23), quad, out + (t + 3) * out_stride);
-  }
+  for (; rows == 4 && t + 4 <= count; t += 4) transpose_vectors(quad, in + t, in_stride, out + t * out_stride, out_stride);
 #endif
   for (; t < count; ++t) {
     for (Index r = 0; r < rows; ++r) out[t * out_stride + r] = in[r * in_stride + t];

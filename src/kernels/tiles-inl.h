@@ -10,12 +10,15 @@
 //
 // kRows * kVectors accumulators must cover the latency of the multiply-add units (2 units * 4…5 cycles) and leave registers for
 // the operands: 4 * 3 of 16 on AVX2 and older, 8 * 3 of 32 on AVX-512 and NEON. 6 * 2 measured the same on AVX2 within noise.
+// Narrower tiles, for the last lanes of a block and along a causal diagonal, are taller where there are registers for it.
 #if defined(MULTIHEAD_KERNELS_TILES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef MULTIHEAD_KERNELS_TILES_INL_H_
 #undef MULTIHEAD_KERNELS_TILES_INL_H_
 #else
 #define MULTIHEAD_KERNELS_TILES_INL_H_
 #endif
+
+#include <algorithm>
 
 #include "kernels/exp2-inl.h"
 #include "multihead/tensor.h"
@@ -30,6 +33,7 @@ inline constexpr int kTileRows = 8;
 #else
 inline constexpr int kTileRows = 4;
 #endif
+constexpr int tile_rows(int vectors) { return vectors == kMaxVectors ? kTileRows : vectors == 2 ? std::max(kTileRows, 6) : 8; }
 
 // Rows of K or V: `data` points at the first, rows are `stride` elements apart, elements of a row are adjacent.
 struct Rows {
@@ -140,12 +144,12 @@ HWY_INLINE void with_constant(Index count, const Call& call) {
 template <int kVectors, int kPanel>
 HWY_NOINLINE void score_keys(Rows keys, Index count, const float* packed_query, Index head_dim, float* scores, float* maxima) {
   constexpr Index kWidth = kPanel * static_cast<Index>(kLanes);
+  constexpr int kRows = tile_rows(kVectors);
   Index key = 0;
-  for (; key + kTileRows <= count; key += kTileRows) {
-    score_tile<kTileRows, kVectors, kPanel>({keys.row(key), keys.stride}, packed_query, head_dim, scores + key * kWidth,
-                                            maxima);
+  for (; key + kRows <= count; key += kRows) {
+    score_tile<kRows, kVectors, kPanel>({keys.row(key), keys.stride}, packed_query, head_dim, scores + key * kWidth, maxima);
   }
-  with_constant<kTileRows - 1>(count - key, [&](auto rows) HWY_ATTR {
+  with_constant<kRows - 1>(count - key, [&](auto rows) HWY_ATTR {
     score_tile<rows(), kVectors, kPanel>({keys.row(key), keys.stride}, packed_query, head_dim, scores + key * kWidth, maxima);
   });
 }
@@ -155,12 +159,12 @@ template <int kVectors, int kPanel, bool kSkip>
 HWY_NOINLINE void accumulate_values(Rows values, Index value_dim, const float* weights, Index count, const float* alpha,
                                     float* output) {
   constexpr Index kWidth = kPanel * static_cast<Index>(kLanes);
+  constexpr int kDims = tile_rows(kVectors);
   Index t = 0;
-  for (; t + kTileRows <= value_dim; t += kTileRows) {
-    output_tile<kTileRows, kVectors, kPanel, kSkip>({values.data + t, values.stride}, weights, count, alpha,
-                                                    output + t * kWidth);
+  for (; t + kDims <= value_dim; t += kDims) {
+    output_tile<kDims, kVectors, kPanel, kSkip>({values.data + t, values.stride}, weights, count, alpha, output + t * kWidth);
   }
-  with_constant<kTileRows - 1>(value_dim - t, [&](auto dims) HWY_ATTR {
+  with_constant<kDims - 1>(value_dim - t, [&](auto dims) HWY_ATTR {
     output_tile<dims(), kVectors, kPanel, kSkip>({values.data + t, values.stride}, weights, count, alpha, output + t * kWidth);
   });
 }
