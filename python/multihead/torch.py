@@ -11,7 +11,8 @@ PyTorch's own kernels silently: what is not supported is an error.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -21,8 +22,9 @@ from . import _core
 __all__ = ["MultiheadAttention", "attention", "enabled", "scaled_dot_product_attention", "switch_off", "switch_on"]
 
 
-def _options(mask: Tensor | None, bias: Tensor | None, scale: float | None, softcap: float | None, causal: bool, offset: int | None,
-             left: int | None, right: int | None, sinks: Tensor | None, dropout_p: float = 0.0, seed: Tensor | None = None) -> dict:
+def _options(mask: Tensor | None = None, bias: Tensor | None = None, scale: float | None = None, softcap: float | None = None,
+             causal: bool = False, offset: int | None = None, left: int | None = None, right: int | None = None,
+             sinks: Tensor | None = None, dropout_p: float = 0.0, seed: Tensor | None = None) -> dict[str, Any]:
     """Keyword arguments of _core, from what an operator's schema can hold."""
     return {
         "dropout": None if seed is None else (dropout_p, int(seed)),
@@ -96,9 +98,61 @@ def _(query, key, lse, mask, bias, scale, causal, offset):
     return query.new_empty(query.shape[:3] + key.shape[2:3], dtype=torch.float32)
 
 
-def _seed(dropout_p: float) -> Tensor | None:
+# Who might want to see an operator pass by: modes, transforms, tracers. 0, False or None: nobody does.
+_WATCHERS = [getattr(torch._C, name, None) for name in
+             ("_len_torch_dispatch_stack", "_len_torch_function_stack", "_are_functorch_transforms_active", "_get_tracing_state")]
+
+
+def _nobody_looks(tensors: Iterable[object]) -> bool:
+    """Whether the extension may be called directly: nothing is recorded, compiled, transformed or profiled, and all are plain tensors.
+
+    The dispatcher and a Python operator's wrappers take some 20 microseconds, several times as long as a small call.
+    """
+    if torch.compiler.is_compiling() or torch.autograd._profiler_enabled():
+        return False
+    for watcher in _WATCHERS:
+        if watcher is None or watcher():
+            return False
+    records = torch.is_grad_enabled()
+    for x in tensors:
+        if isinstance(x, Tensor) and (type(x) not in (Tensor, nn.Parameter) or (records and x.requires_grad)):
+            return False
+    return True
+
+
+def _refuse_tangents(tensors: Iterable[object]) -> None:
+    """PyTorch would drop them without a word."""
+    if any(isinstance(x, Tensor) and torch.autograd.forward_ad.unpack_dual(x).tangent is not None for x in tensors):
+        raise NotImplementedError("multihead: expected tensors without forward-mode derivatives (torch.func.jvp, "
+                                  "forward_ad); gradients are computed backwards only")
+
+
+def _run(query: Tensor, key: Tensor, value: Tensor, options: dict[str, Any], dropout_p: float,
+         with_lse: bool = True) -> tuple[Tensor, Tensor | None]:
+    """(output, lse), through the operator only where somebody needs to see it. `options`: those given, by the operator's names."""
+    seed = _seed() if dropout_p != 0.0 else None
+    tensors = (query, key, value, *options.values())
+    if torch.autograd.forward_ad._current_level >= 0:
+        _refuse_tangents(tensors)
+    if not _nobody_looks(tensors):
+        return _attention(query, key, value, *(options.get(name) for name in ("mask", "bias", "sinks", "scale", "softcap")),
+                          options.get("causal", False), *(options.get(name) for name in ("offset", "left", "right")), dropout_p, seed)
+    if query.requires_grad or key.requires_grad or value.requires_grad:  # under no_grad
+        query, key, value = query.detach(), key.detach(), value.detach()
+    if seed is None and not options:
+        result = _core.attention(query, key, value, return_lse=with_lse)
+    else:
+        result = _core.attention(query, key, value, return_lse=with_lse, **_options(dropout_p=dropout_p, seed=seed, **options))
+    return result if with_lse else (result, None)
+
+
+def _seed() -> Tensor:
     """Of the next call's dropout, drawn from PyTorch's generator (torch.manual_seed); a tensor, so that torch.compile can draw."""
-    return torch.randint(2**63 - 1, ()) if dropout_p != 0.0 else None
+    return torch.randint(2**63 - 1, ())
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    return {name: x for name, x in options.items() if x is not None}
 
 
 def attention(query: Tensor, key: Tensor, value: Tensor, *, mask: Tensor | None = None, attention_bias: Tensor | None = None,
@@ -112,8 +166,8 @@ def attention(query: Tensor, key: Tensor, value: Tensor, *, mask: Tensor | None 
     from PyTorch's generator.
     """
     left, right = window or (None, None)
-    return _attention(query, key, value, mask, attention_bias, sinks, scale, softcap, causal, query_offset, left, right,
-                      dropout_p, _seed(dropout_p))
+    return _run(query, key, value, _given(mask=mask, bias=attention_bias, scale=scale, softcap=softcap, causal=causal or None,
+                                          offset=query_offset, left=left, right=right, sinks=sinks), dropout_p)
 
 
 def _broadcast_mask(attn_mask: Tensor, batch: torch.Size) -> Tensor:
@@ -124,6 +178,22 @@ def _broadcast_mask(attn_mask: Tensor, batch: torch.Size) -> Tensor:
     if len(batch) == 1 or all(extent == 1 for extent in leading):
         return attn_mask.reshape((-1,) + attn_mask.shape[-3:]) if leading else attn_mask[None]
     return attn_mask.expand(batch + attn_mask.shape[-3:]).reshape((-1,) + attn_mask.shape[-3:])
+
+
+def _of_rank_4(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor, torch.Size]:
+    """The three as [batch product, heads, length, dim], with 1 for axes that are not there, and their batch axes, broadcast."""
+    if query.dim() == key.dim() == value.dim() == 4 and query.shape[0] == key.shape[0] == value.shape[0]:
+        return query, key, value, query.shape[:1]
+    if min(query.dim(), key.dim(), value.dim()) < 2:
+        raise ValueError("scaled_dot_product_attention: query, key, value: expected at least two axes; "
+                         f"got {tuple(query.shape)}, {tuple(key.shape)}, {tuple(value.shape)}")
+    batch = torch.broadcast_shapes(query.shape[:-3], key.shape[:-3], value.shape[:-3])
+
+    def rank_4(x: Tensor) -> Tensor:
+        x = x if x.dim() > 2 else x[None]
+        return x.expand(batch + x.shape[-3:]).reshape((-1,) + x.shape[-3:]) if batch else x[None]
+
+    return rank_4(query), rank_4(key), rank_4(value), batch
 
 
 def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
@@ -142,31 +212,20 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
     """
     if is_causal and attn_mask is not None:
         raise ValueError("scaled_dot_product_attention: is_causal: expected no attn_mask with it; got both")
-    if min(query.dim(), key.dim(), value.dim()) < 2:
-        raise ValueError("scaled_dot_product_attention: query, key, value: expected at least two axes; "
-                         f"got {tuple(query.shape)}, {tuple(key.shape)}, {tuple(value.shape)}")
-    if not enable_gqa and query.dim() > 2 and key.dim() > 2 and query.shape[-3] != key.shape[-3] != 1 != query.shape[-3]:
-        raise ValueError(f"scaled_dot_product_attention: key: expected {query.shape[-3]} heads as query has; got {key.shape[-3]} "
+    queries, keys, values, batch = _of_rank_4(query, key, value)
+    if not enable_gqa and queries.shape[1] != keys.shape[1] != 1 != queries.shape[1]:
+        raise ValueError(f"scaled_dot_product_attention: key: expected {queries.shape[1]} heads as query has; got {keys.shape[1]} "
                          "(enable_gqa=True shares them)")
-    heads = query.shape[-3] if query.dim() > 2 else 1
-    leading = torch.broadcast_shapes(query.shape[:-3], key.shape[:-3], value.shape[:-3])
-
-    def rank_4(x: Tensor) -> Tensor:
-        x = x if x.dim() > 2 else x[None]
-        if x.shape[:-3] != leading:
-            x = x.expand(leading + x.shape[-3:])
-        return x if x.dim() == 4 else x.reshape((-1,) + x.shape[-3:]) if leading else x[None]
-
-    mask = bias = None
-    if attn_mask is not None:
-        attn_mask = _broadcast_mask(attn_mask, leading)
-        mask, bias = (attn_mask, None) if attn_mask.dtype == torch.bool else (None, attn_mask)
-    queries = rank_4(query)
-    if not enable_gqa and queries.shape[1] != heads:
-        heads = queries.shape[1]
-    output, _ = _attention(queries, rank_4(key), rank_4(value), mask, bias, None, scale, None, is_causal, 0 if is_causal else None,
-                           None, None, dropout_p, _seed(dropout_p))
-    return output.reshape(leading + (heads,) + output.shape[2:]) if query.dim() > 2 else output.reshape(output.shape[2:])
+    options = {} if scale is None else {"scale": scale}
+    if is_causal:
+        options |= {"causal": True, "offset": 0}
+    elif attn_mask is not None:
+        attn_mask = _broadcast_mask(attn_mask, batch)
+        options["mask" if attn_mask.dtype == torch.bool else "bias"] = attn_mask
+    output, _ = _run(queries, keys, values, options, dropout_p, with_lse=False)
+    if query.dim() == 4 and len(batch) == 1 and output.shape[0] == query.shape[0]:
+        return output
+    return output.reshape(batch + output.shape[1:]) if query.dim() > 2 else output.reshape(output.shape[2:])
 
 
 class MultiheadAttention(nn.MultiheadAttention):
@@ -191,7 +250,7 @@ class MultiheadAttention(nn.MultiheadAttention):
         q, k, v = self._project(query, key, value)
         mask, bias = self._masks(attn_mask, key_padding_mask, query.shape[0], k.shape[2], q.dtype)
         dropout_p = self.dropout if self.training else 0.0
-        output, lse = _attention(q, k, v, mask, bias, None, None, None, False, None, None, None, dropout_p, _seed(dropout_p))
+        output, lse = _run(q, k, v, _given(mask=mask, bias=bias), dropout_p)
         joined = output.transpose(1, 2).reshape(query.shape[0], query.shape[1], self.embed_dim)
         result = nn.functional.linear(joined, self.out_proj.weight, self.out_proj.bias)
         weights = None

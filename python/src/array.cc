@@ -11,21 +11,12 @@
 #include <cstring>
 #include <optional>
 
+#include "dlpack.h"
+
 namespace multihead::python {
 namespace {
 
-constexpr int kCpu = 1, kPinned = 3;  // DLPack's device types whose memory the CPU reads
-
-// DLPack 1.0's capsule content up to the tensor (https://dmlc.github.io/dlpack/latest/c_api.html); before 1.0 it began with the
-// tensor.
-struct VersionedTensor {
-  std::uint32_t major, minor;
-  void* manager;
-  void (*deleter)(VersionedTensor*);
-  std::uint64_t flags;
-  nb::dlpack::dltensor tensor;
-};
-constexpr std::uint64_t kReadOnlyFlag = 1;
+constexpr int kPinned = 3;  // with dlpack::kCpu DLPack's device types whose memory the CPU reads
 
 nb::builtin_exception type_error(const Where& where, const std::string& text) {
   return nb::type_error(at(where, text).c_str());
@@ -204,17 +195,11 @@ void Array::read_bfloat16(nb::handle object, const Where& where) {
 }
 
 void Array::read_dlpack(nb::handle object, const Where& where) {
-  const std::string module = nb::cast<std::string>(nb::str(nb::getattr(object.type(), "__module__", nb::str(""))));
-  if (module == "torch" || module.starts_with("torch.")) framework_ = Framework::kTorch;
   nb::object capsule;
   try {
-    // A version 1.0 capsule tells read-only memory; producers from before it know no max_version.
-    try {
-      capsule = object.attr("__dlpack__")(nb::arg("max_version") = nb::make_tuple(1, 0));
-    } catch (nb::python_error& error) {
-      if (!error.matches(PyExc_TypeError)) throw;
-      capsule = object.attr("__dlpack__")();
-    }
+    const dlpack::ArrayType type = dlpack::type_of(object);
+    framework_ = type.framework;
+    capsule = dlpack::exported(object, type);
   } catch (const nb::python_error& error) {
     throw type_error(where, text_of(error));
   }
@@ -222,15 +207,15 @@ void Array::read_dlpack(nb::handle object, const Where& where) {
   if (void* versioned = PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned") != 0
                             ? PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned")
                             : nullptr) {
-    const auto* managed = static_cast<const VersionedTensor*>(versioned);
+    const auto* managed = static_cast<const dlpack::VersionedTensor*>(versioned);
     if (managed->major != 1) throw type_error(where, "expected DLPack 1; got version " + std::to_string(managed->major));
     tensor = &managed->tensor;
-    read_only_ = (managed->flags & kReadOnlyFlag) != 0;
+    read_only_ = (managed->flags & dlpack::kReadOnlyFlag) != 0;
   } else {
     tensor = static_cast<const nb::dlpack::dltensor*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
     if (tensor == nullptr) nb::raise_python_error();
   }
-  if (tensor->device.device_type != kCpu && tensor->device.device_type != kPinned) {
+  if (tensor->device.device_type != dlpack::kCpu && tensor->device.device_type != kPinned) {
     throw type_error(where, "expected an array in the CPU's memory; got one on another device (DLPack device type " +
                                 std::to_string(tensor->device.device_type) + ")");
   }

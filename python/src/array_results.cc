@@ -8,33 +8,10 @@
 #include <string>
 
 #include "array.h"
+#include "dlpack.h"
 
 namespace multihead::python {
 namespace {
-
-constexpr int kCpu = 1;  // DLPack's device type
-
-nb::dlpack::dtype dlpack_of(DType dtype) {
-  const auto bits = static_cast<std::uint8_t>(8 * size_of(dtype));
-  switch (dtype) {
-    case DType::kBool:
-      return {6, bits, 1};
-    case DType::kI8:
-    case DType::kI16:
-    case DType::kI32:
-    case DType::kI64:
-      return {0, bits, 1};
-    case DType::kU8:
-    case DType::kU16:
-    case DType::kU32:
-    case DType::kU64:
-      return {1, bits, 1};
-    case DType::kBF16:
-      return {4, bits, 1};
-    default:
-      return {2, bits, 1};
-  }
-}
 
 // The first byte of a view that has elements, and the one behind its last.
 std::pair<std::intptr_t, std::intptr_t> addresses_of(const ConstTensorView& view) {
@@ -63,17 +40,15 @@ DType numpy_storage(DType dtype) { return dtype == DType::kBF16 ? DType::kU16 : 
 }  // namespace
 
 nb::object array_of(Tensor&& tensor, Framework framework) {
+  if (framework == Framework::kTorch) return dlpack::torch_tensor(std::move(tensor));
   auto* kept = new Tensor(std::move(tensor));
   const nb::capsule owner(kept, [](void* pointer) noexcept { delete static_cast<Tensor*>(pointer); });
   const auto extents = extents_of(kept->shape());
   const auto rank = static_cast<std::size_t>(kept->rank());
   const DType dtype = kept->dtype();
   void* memory = kept->view().data;
-  if (framework == Framework::kTorch) {
-    return nb::cast(nb::ndarray<nb::pytorch>(memory, rank, extents.data(), owner, nullptr, dlpack_of(dtype), kCpu));
-  }
-  const nb::dlpack::dtype stored = dlpack_of(numpy_storage(dtype));
-  const nb::object array = nb::cast(nb::ndarray<nb::numpy>(memory, rank, extents.data(), owner, nullptr, stored, kCpu));
+  const nb::dlpack::dtype stored = dlpack::code_of(numpy_storage(dtype));
+  const nb::object array = nb::cast(nb::ndarray<nb::numpy>(memory, rank, extents.data(), owner, nullptr, stored, dlpack::kCpu));
   return dtype == DType::kBF16 ? as_bfloat16(array) : array;
 }
 
@@ -81,8 +56,8 @@ nb::object array_over(const Tensor& tensor, nb::handle owner) {
   if (tensor.empty()) return nb::none();
   const auto extents = extents_of(tensor.shape());
   const auto rank = static_cast<std::size_t>(tensor.rank());
-  const nb::dlpack::dtype stored = dlpack_of(numpy_storage(tensor.dtype()));
-  const nb::ndarray<nb::numpy, nb::ro> view(tensor.view().data, rank, extents.data(), owner, nullptr, stored, kCpu);
+  const nb::dlpack::dtype stored = dlpack::code_of(numpy_storage(tensor.dtype()));
+  const nb::ndarray<nb::numpy, nb::ro> view(tensor.view().data, rank, extents.data(), owner, nullptr, stored, dlpack::kCpu);
   const nb::object array = nb::cast(view, nb::rv_policy::reference);
   return tensor.dtype() == DType::kBF16 ? as_bfloat16(array) : array;
 }
