@@ -14,19 +14,14 @@ import shlex
 import statistics
 import subprocess
 import sys
-import time
-
-import numpy
 
 import peers_onnxruntime
 import peers_openvino
 import peers_pytorch
 import peers_shape
+from common import before_call, number, seconds_of, table, write_page
 
 PEERS = [peers_pytorch, peers_onnxruntime, peers_openvino]
-ROUND_SECONDS = 0.02  # short calls are repeated within a round, as multihead bench does
-COLD_KEYS = 4096      # from here on decoding is measured with keys and values in memory, not in the processor's cache
-COLD_BYTES = 256 << 20
 
 Row = collections.namedtuple("Row", "name milliseconds fraction peers")  # peers: {peer's name: (milliseconds, way)}
 
@@ -51,17 +46,6 @@ class Ours:
 
 def available_bytes():
     return int(re.search(r"MemAvailable:\s+(\d+) kB", pathlib.Path("/proc/meminfo").read_text(encoding="ascii"))[1]) * 1024
-
-
-def seconds_of(contestant, before):
-    """The median of as many calls as fill a round; before() is called before each, untimed."""
-    times = []
-    while not times or sum(times) < ROUND_SECONDS:
-        before()
-        start = time.perf_counter()
-        contestant.run()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
 
 
 def prepare(inputs, threads, problems, name):
@@ -89,8 +73,7 @@ def prepare(inputs, threads, problems, name):
 def compare(name, ours, threads, rounds, problems):
     shape = peers_shape.parse(name)
     contestants = prepare(peers_shape.Inputs(shape), threads, problems, name)
-    cold = numpy.ones(COLD_BYTES, numpy.uint8) if shape.kind == "decode" and shape.keys >= COLD_KEYS else None
-    before = (lambda: None) if cold is None else cold.max
+    before = before_call(shape)
     mine, times = [], collections.defaultdict(list)
     for _ in range(rounds):
         mine.append(ours.measure(name))
@@ -105,16 +88,6 @@ def compare(name, ours, threads, rounds, problems):
 
 def ratio_of(row, peer):
     return row.peers[peer][0] / row.milliseconds
-
-
-def number(value):
-    """Three digits, never as a power of ten."""
-    return f"{value:.0f}" if value >= 100 else f"{value:#.3g}"
-
-
-def table(head, rows, align):
-    lines = [head, ["---", *(align for _ in head[1:])], *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def page(rows, problems, machine, command):
@@ -146,13 +119,6 @@ def page(rows, problems, machine, command):
     if problems:
         text += "\n## Not measured\n\n" + "".join(f"* {problem}\n" for problem in problems)
     return text
-
-
-def write_page(path, text):
-    """Beside and renamed: a page that is there is whole."""
-    beside = pathlib.Path(path + ".new")
-    beside.write_text(text, encoding="utf-8")
-    beside.replace(path)
 
 
 def main():

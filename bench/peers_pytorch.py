@@ -25,8 +25,8 @@ class Contestant:
         return self.to_array(self.result).float().numpy()
 
 
-def contestants(inputs, threads):
-    """{how: a function that makes the Contestant} of every way that suits the shape."""
+def contestants(inputs, threads, function=functional.scaled_dot_product_attention):
+    """{how: a function that makes the Contestant} of every way that suits the shape, with PyTorch's function or another like it."""
     torch.set_num_threads(threads)
     if inputs.shape.kind == "layer":
         return layers(inputs)
@@ -40,7 +40,7 @@ def contestants(inputs, threads):
     options = {"is_causal": shape.causal} if mask is None else {"attn_mask": torch.from_numpy(mask)}
 
     def attend(q, k, v, **more):
-        return Contestant(lambda: functional.scaled_dot_product_attention(q, k, v, **options, **more), lambda y: y[0])
+        return Contestant(lambda: function(q, k, v, **options, **more), lambda y: y[0])
 
     if shape.group == 1:
         by_length = [x.transpose(1, 2).contiguous().transpose(1, 2) for x in (q, k, v)]
@@ -48,7 +48,7 @@ def contestants(inputs, threads):
     ways = {"enable_gqa": lambda: attend(q, k, v, enable_gqa=True)}
     if shape.kind == "decode":  # the heads of a group are queries of one head
         grouped = q.reshape(1, shape.kv_heads, shape.group, shape.dim)
-        ways["group as queries"] = lambda: Contestant(functools.partial(functional.scaled_dot_product_attention, grouped, k, v),
+        ways["group as queries"] = lambda: Contestant(functools.partial(function, grouped, k, v),
                                                       lambda y: y.reshape(shape.heads, 1, shape.dim))
     else:
         ways["repeated"] = lambda: attend(q, *(tensor(inputs.repeated(x)) for x in (inputs.key, inputs.value)))

@@ -111,33 +111,44 @@ HWY_INLINE Lane lane_at(const BlockContext& c, Index lane) {
           c.block.sequence->query_offset + query};
 }
 
-// One lane's query as f32, scale folded in, to `row`: with a scale rounded to f32 all scores would be off by the same factor,
-// which softmax turns into an error that rounding each product does not make.
-HWY_INLINE void load_query(const BlockContext& c, Index index, float* row) {
-  const AttentionProblem& problem = c.problem;
-  const double factor = problem.softcap > 0 ? problem.scale / problem.softcap : problem.scale * kLog2E;
-  const Lane lane = lane_at(c, index);
-  load_row(problem.query.data, problem.query.dtype, problem.query.offset(c.block.sequence->batch, lane.head, lane.row, 0),
-           problem.query.strides[3], problem.head_dim, row);
-  multiply_row(row, problem.head_dim, factor);
+// The scores' scale, in log2 units where no softcap comes between. With a scale rounded to f32 all scores would be off by the
+// same factor, which softmax turns into an error that rounding each product does not make.
+HWY_INLINE WideFactor query_factor(const AttentionProblem& problem) {
+  return WideFactor(problem.softcap > 0 ? problem.scale / problem.softcap : problem.scale * kLog2E);
 }
 
-// Packs the block's queries panel by panel as [head_dim, panel width].
+HWY_INLINE Index query_offset(const BlockContext& c, const Lane& lane) {
+  return c.problem.query.offset(c.block.sequence->batch, lane.head, lane.row, 0);
+}
+
+// One lane's query as f32, scale folded in, to `row`.
+HWY_INLINE void load_query(const BlockContext& c, Index index, float* row) {
+  const AttentionProblem& problem = c.problem;
+  load_row(problem.query.data, problem.query.dtype, query_offset(c, lane_at(c, index)), problem.query.strides[3],
+           problem.head_dim, row);
+  multiply_row(row, problem.head_dim, query_factor(problem));
+}
+
+// Packs the block's queries panel by panel as [head_dim, panel width], four lanes at a time, from where they lie if they can be
+// read there. Lanes of padding repeat the last real one.
 HWY_INLINE void pack_queries(const BlockContext& c) {
-  const Index dim = c.problem.head_dim;
+  const AttentionProblem& problem = c.problem;
+  const Index dim = problem.head_dim;
+  const bool in_place = problem.query.dtype == DType::kF32 && (problem.query.strides[3] == 1 || dim == 1);
+  const WideFactor factor = query_factor(problem);
+  float* const staging = c.keys;  // not in use yet
   for (Index first = 0; first < c.padded; first += kPanelLanes) {
     const Index width = std::min(kPanelLanes, c.padded - first);
     for (Index l = 0; l < width; l += 4) {
-      const Index rows = std::min<Index>(4, width - l);
-      float* const staging = c.keys;  // not in use yet
-      for (Index r = 0; r < rows; ++r) {
-        if (first + l + r < c.lanes) {
-          load_query(c, first + l + r, staging + r * dim);
-        } else {
-          std::fill_n(staging + r * dim, dim, 0.0f);
+      const float* rows[4];
+      for (Index r = 0; r < 4; ++r) {
+        const Index offset = query_offset(c, lane_at(c, first + l + r));
+        rows[r] = in_place ? static_cast<const float*>(problem.query.data) + offset : staging + r * dim;
+        if (!in_place) {
+          load_row(problem.query.data, problem.query.dtype, offset, problem.query.strides[3], dim, staging + r * dim);
         }
       }
-      transpose_rows(staging, dim, rows, dim, c.packed_query + first * dim + l, width);
+      transpose_times(rows, dim, factor, c.packed_query + first * dim + l, width);
     }
   }
 }
@@ -557,32 +568,46 @@ HWY_INLINE void divide(const BlockContext& c, const SoftmaxState& state, Index f
   }
 }
 
-// One lane's row of output, [value_dim], times `factor`, and its lse, to where they belong.
-HWY_INLINE void write_result(const BlockContext& c, Index index, const float* row, float factor, float maximum, float sum) {
-  const AttentionProblem& problem = c.problem;
-  const Lane lane = lane_at(c, index);
-  const Index batch = c.block.sequence->batch;
-  store_row(row, problem.value_dim, factor, problem.output, problem.output.offset(batch, lane.head, lane.row, 0));
-  if (problem.lse.data != nullptr) {
-    const double lse = (static_cast<double>(maximum) + std::log2(static_cast<double>(sum))) / kLog2E;
-    problem.lse.data[problem.lse.offset(batch, lane.head, lane.row, 0)] = static_cast<float>(lse);
-  }
+HWY_INLINE Index output_offset(const BlockContext& c, const Lane& lane) {
+  return c.problem.output.offset(c.block.sequence->batch, lane.head, lane.row, 0);
 }
 
-// The division, the sink, and the way back from lanes to rows.
+HWY_INLINE void write_lse(const BlockContext& c, const Lane& lane, float maximum, float sum) {
+  const Strided<float>& out = c.problem.lse;
+  if (out.data == nullptr) return;
+  const double lse = (static_cast<double>(maximum) + std::log2(static_cast<double>(sum))) / kLog2E;
+  out.data[out.offset(c.block.sequence->batch, lane.head, lane.row, 0)] = static_cast<float>(lse);
+}
+
+// One lane's row of output, [value_dim], times `factor`, and its lse, to where they belong.
+HWY_INLINE void write_result(const BlockContext& c, Index index, const float* row, float factor, float maximum, float sum) {
+  const Lane lane = lane_at(c, index);
+  store_row(row, c.problem.value_dim, factor, c.problem.output, output_offset(c, lane));
+  write_lse(c, lane, maximum, sum);
+}
+
+// The division, the sink, and the way back from lanes to rows: in place where the output can take them as they are, else by way
+// of the room of the copied values, which are no longer needed. Lanes of padding are written there and left.
 HWY_INLINE void finish(const BlockContext& c, const SoftmaxState& state) {
+  const Strided<void>& output = c.problem.output;
   const Index dim = c.problem.value_dim;
+  const bool in_place = output.dtype == DType::kF32 && (output.strides[3] == 1 || dim == 1);
   HWY_ALIGN float factor[kPanelLanes];
+  float* rows[kPanelLanes];
   for_each_panel(c, [&](auto vectors, Index first) HWY_ATTR {
     constexpr Index kWidth = vectors() * kN;
+    const Index lanes = std::min(kWidth, c.lanes - first);
     divide(c, state, first, kWidth, factor);
-    // From [value_dim, panel width] to rows, in the room of the copied values, which are no longer needed.
-    const float* panel = state.output + first * dim;
-    for (Index t = 0; t < dim; t += 4) {
-      transpose_rows(panel + t * kWidth, kWidth, std::min<Index>(4, dim - t), kWidth, c.values + t, dim);
+    for (Index l = 0; l < kWidth; ++l) {
+      const bool real = l < lanes;
+      rows[l] =
+          in_place && real ? static_cast<float*>(output.data) + output_offset(c, lane_at(c, first + l)) : c.values + l * dim;
     }
-    for (Index l = 0; l < std::min(kWidth, c.lanes - first); ++l) {
-      write_result(c, first + l, c.values + l * dim, factor[l], state.maximum[first + l], state.sum[first + l]);
+    transpose_panel(state.output + first * dim, dim, kWidth, factor, rows);
+    for (Index l = 0; l < lanes; ++l) {
+      const Lane lane = lane_at(c, first + l);
+      if (!in_place) store_row(rows[l], dim, 1.0f, output, output_offset(c, lane));
+      write_lse(c, lane, state.maximum[first + l], state.sum[first + l]);
     }
   });
 }

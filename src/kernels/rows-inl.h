@@ -110,64 +110,122 @@ HWY_INLINE bool all_finite(Rows rows, Index count, Index dim) {
 }
 
 #if HWY_TARGET != HWY_SCALAR  // which has no blocks of four
-// Every block of four, `stride` apart.
-template <typename D>
-HWY_INLINE void store_blocks(D d, hn::Vec<D> blocks, float* HWY_RESTRICT out, Index stride) {
+// The blocks of four in a vector: the first to out(column), the next to out(column + 4), …
+template <typename D, typename Out>
+HWY_INLINE void store_blocks(D d, hn::Vec<D> blocks, Index column, const Out& out) {
   if constexpr (hn::MaxLanes(d) == 4) {
-    hn::StoreU(blocks, d, out);
+    hn::StoreU(blocks, d, out(column));
   } else {
     const hn::Half<D> half;
-    store_blocks(half, hn::LowerHalf(half, blocks), out, stride);
-    store_blocks(half, hn::UpperHalf(half, blocks), out + static_cast<Index>(hn::MaxLanes(half)) / 4 * stride, stride);
+    store_blocks(half, hn::LowerHalf(half, blocks), column, out);
+    store_blocks(half, hn::UpperHalf(half, blocks), column + static_cast<Index>(hn::MaxLanes(half)), out);
   }
 }
 
-// Four rows of a vector of columns each.
-template <typename D>
-HWY_INLINE void transpose_vectors(D d, const float* HWY_RESTRICT in, Index in_stride, float* HWY_RESTRICT out,
-                                  Index out_stride) {
+// Four rows of a vector of columns each: load(row) gives the vector, out(column) is where a column's four elements go.
+template <typename D, typename Load, typename Out>
+HWY_INLINE void transpose_vectors(D d, const Load& load, const Out& out) {
   const hn::Repartition<std::uint64_t, D> pair;
-  const auto a = hn::LoadU(d, in), b = hn::LoadU(d, in + in_stride);
-  const auto c = hn::LoadU(d, in + 2 * in_stride), e = hn::LoadU(d, in + 3 * in_stride);
+  const auto a = load(0), b = load(1), c = load(2), e = load(3);
   // In each block of four columns: elements 0 0 1 1 and 2 2 3 3 of two rows, then a column of four.
   const auto ab01 = hn::BitCast(pair, hn::InterleaveLower(d, a, b)), ab23 = hn::BitCast(pair, hn::InterleaveUpper(d, a, b));
   const auto ce01 = hn::BitCast(pair, hn::InterleaveLower(d, c, e)), ce23 = hn::BitCast(pair, hn::InterleaveUpper(d, c, e));
-  store_blocks(d, hn::BitCast(d, hn::InterleaveLower(pair, ab01, ce01)), out, 4 * out_stride);
-  store_blocks(d, hn::BitCast(d, hn::InterleaveUpper(pair, ab01, ce01)), out + out_stride, 4 * out_stride);
-  store_blocks(d, hn::BitCast(d, hn::InterleaveLower(pair, ab23, ce23)), out + 2 * out_stride, 4 * out_stride);
-  store_blocks(d, hn::BitCast(d, hn::InterleaveUpper(pair, ab23, ce23)), out + 3 * out_stride, 4 * out_stride);
+  store_blocks(d, hn::BitCast(d, hn::InterleaveLower(pair, ab01, ce01)), 0, out);
+  store_blocks(d, hn::BitCast(d, hn::InterleaveUpper(pair, ab01, ce01)), 1, out);
+  store_blocks(d, hn::BitCast(d, hn::InterleaveLower(pair, ab23, ce23)), 2, out);
+  store_blocks(d, hn::BitCast(d, hn::InterleaveUpper(pair, ab23, ce23)), 3, out);
 }
 #endif
+
+// Calls work(tag, first column) for whole vectors of `count` columns, then for blocks of four. Returns the first column left.
+template <typename Work>
+HWY_INLINE Index for_each_vector_of_columns(Index count, const Work& work) {
+  Index t = 0;
+#if HWY_TARGET != HWY_SCALAR
+  for (; t + static_cast<Index>(kLanes) <= count; t += static_cast<Index>(kLanes)) work(kTag, t);
+  for (; t + 4 <= count; t += 4) work(hn::FixedTag<float, 4>(), t);
+#endif
+  return t;
+}
 
 // out[column * out_stride + row] = in[row * in_stride + column] for `rows` <= 4 rows and `count` columns.
 HWY_INLINE void transpose_rows(const float* HWY_RESTRICT in, Index in_stride, Index rows, Index count, float* HWY_RESTRICT out,
                                Index out_stride) {
   Index t = 0;
 #if HWY_TARGET != HWY_SCALAR
-  constexpr Index kStep = static_cast<Index>(kLanes);
-  for (; rows == 4 && t + kStep <= count; t += kStep)
-    transpose_vectors(kTag, in + t, in_stride, out + t * out_stride, out_stride);
-  const hn::FixedTag<float, 4> quad;
-  for (; rows == 4 && t + 4 <= count; t += 4) transpose_vectors(quad, in + t, in_stride, out + t * out_stride, out_stride);
+  if (rows == 4) {
+    t = for_each_vector_of_columns(count, [&](auto d, Index first) HWY_ATTR {
+      transpose_vectors(
+          d, [&](Index row) HWY_ATTR { return hn::LoadU(d, in + row * in_stride + first); },
+          [&](Index column) HWY_ATTR { return out + (first + column) * out_stride; });
+    });
+  }
 #endif
   for (; t < count; ++t) {
     for (Index r = 0; r < rows; ++r) out[t * out_stride + r] = in[r * in_stride + t];
   }
 }
 
-// x * factor, rounded about once although `factor` is wider than f32: high + low parts of it. In place.
-HWY_INLINE void multiply_row(float* HWY_RESTRICT row, Index count, double factor) {
-  const auto high = static_cast<float>(factor);
-  const auto low = static_cast<float>(factor - static_cast<double>(high));
+// A factor wider than f32, as high + low parts: x * factor is then rounded about once.
+struct WideFactor {
+  float high, low;
+
+  explicit WideFactor(double factor)
+      : high(static_cast<float>(factor)), low(static_cast<float>(factor - static_cast<double>(high))) {}
+
+  template <typename D>
+  HWY_INLINE hn::Vec<D> times(D d, hn::Vec<D> x) const {
+    return hn::MulAdd(x, hn::Set(d, high), hn::Mul(x, hn::Set(d, low)));
+  }
+  HWY_INLINE float times(float x) const {
+    const hn::CappedTag<float, 1> one;
+    return hn::GetLane(times(one, hn::Set(one, x)));
+  }
+};
+
+// row *= factor.
+HWY_INLINE void multiply_row(float* HWY_RESTRICT row, Index count, const WideFactor& factor) {
   Index t = 0;
   for (; t + static_cast<Index>(kLanes) <= count; t += static_cast<Index>(kLanes)) {
-    const Vec x = hn::LoadU(kTag, row + t);
-    hn::StoreU(hn::MulAdd(x, hn::Set(kTag, high), hn::Mul(x, hn::Set(kTag, low))), kTag, row + t);
+    hn::StoreU(factor.times(kTag, hn::LoadU(kTag, row + t)), kTag, row + t);
   }
+  for (; t < count; ++t) row[t] = factor.times(row[t]);
+}
+
+// out[column * out_stride + r] = rows[r][column] * factor for four rows.
+HWY_INLINE void transpose_times(const float* const (&rows)[4], Index count, const WideFactor& factor, float* HWY_RESTRICT out,
+                                Index out_stride) {
+  Index t = 0;
+#if HWY_TARGET != HWY_SCALAR
+  t = for_each_vector_of_columns(count, [&](auto d, Index first) HWY_ATTR {
+    transpose_vectors(
+        d, [&](Index r) HWY_ATTR { return factor.times(d, hn::LoadU(d, rows[r] + first)); },
+        [&](Index column) HWY_ATTR { return out + (first + column) * out_stride; });
+  });
+#endif
   for (; t < count; ++t) {
-    const hn::CappedTag<float, 1> one;
-    const auto x = hn::LoadU(one, row + t);
-    hn::StoreU(hn::MulAdd(x, hn::Set(one, high), hn::Mul(x, hn::Set(one, low))), one, row + t);
+    for (Index r = 0; r < 4; ++r) out[t * out_stride + r] = factor.times(rows[r][t]);
+  }
+}
+
+// rows[lane][t] = panel[t][lane] * factors[lane] + 0 for a panel [dims, width]. + 0: as in store_row.
+HWY_INLINE void transpose_panel(const float* HWY_RESTRICT panel, Index dims, Index width, const float* HWY_RESTRICT factors,
+                                float* const* rows) {
+  Index t = 0;
+#if HWY_TARGET != HWY_SCALAR
+  for (; t + 4 <= dims; t += 4) {
+    for (Index lane = 0; lane < width; lane += static_cast<Index>(kLanes)) {
+      const Vec factor = hn::LoadU(kTag, factors + lane);
+      transpose_vectors(
+          kTag,
+          [&](Index row)
+              HWY_ATTR { return hn::Add(hn::Mul(hn::LoadU(kTag, panel + (t + row) * width + lane), factor), hn::Zero(kTag)); },
+          [&](Index column) HWY_ATTR { return rows[lane + column] + t; });
+    }
+  }
+#endif
+  for (; t < dims; ++t) {
+    for (Index lane = 0; lane < width; ++lane) rows[lane][t] = panel[t * width + lane] * factors[lane] + 0.0f;
   }
 }
 
