@@ -94,13 +94,13 @@ Results fused(const Call& call, const Wanted& wanted, const Dims& output_shape, 
   Results results;
   const Tensor &query = call.query.tensor, &key = call.key.tensor, &value = call.value.tensor;
   results.output = Tensor::uninitialized(query.dtype(), output_shape);
-  results.lse = Tensor::uninitialized(DType::kF32, {score_shape[0], score_shape[1], score_shape[2]});
+  results.lse = Tensor::uninitialized(DType::kF64, {score_shape[0], score_shape[1], score_shape[2]});
   attention(query, key, value, results.output, call.options, results.lse.view());
   if (wanted.probabilities) {
     results.probabilities = Tensor::uninitialized(DType::kF32, score_shape);
     attention_probabilities(query, key, results.lse, results.probabilities, call.options);
   }
-  if (!wanted.lse) results.lse = Tensor();
+  results.lse = wanted.lse ? Tensor::converted(results.lse, DType::kF32) : Tensor();
   return results;
 }
 

@@ -65,7 +65,7 @@ struct AttentionOptions {
 /// key    [batch, num_kv_heads, key_len, head_dim]      num_heads % num_kv_heads == 0; query head h reads kv head h / group
 /// value  [batch, num_kv_heads, key_len, value_dim]
 /// output [batch, num_heads, query_len, value_dim]      written whole; must not overlap the inputs or itself
-/// lse    [batch, num_heads, query_len], f32            optional: natural log of the softmax denominator, sink included
+/// lse    [batch, num_heads, query_len], f32 or f64     optional: natural log of the softmax denominator, sink included
 ///
 /// f32, f16 or bf16, the same for the first three; output may be any of the three. Any strides, 0 and negative included
 /// (for output: no two elements may share memory). 16-bit inputs are summed in f32 and rounded once, at the output.
@@ -81,8 +81,10 @@ MULTIHEAD_API void attention(const ConstTensorView& query, const ConstTensorView
                              const std::optional<TensorView>& lse = std::nullopt);
 
 /// Every coefficient, for those who can afford query_len * key_len of them: recomputed from query, key and the lse that
-/// `attention` returned for the same arguments. probabilities: [batch, num_heads, query_len, key_len], f32, f16 or bf16.
-/// Pairs that are not visible are exactly 0. With packed sequences, pairs of different sequences are not visible.
+/// `attention` returned for the same arguments. With an f32 lse every coefficient of a row is off by the factor by which that
+/// was rounded, 2e-6 for an lse of 32; with an f64 one it is as exact as its score. probabilities: [batch, num_heads,
+/// query_len, key_len], f32, f16 or bf16. Pairs that are not visible are exactly 0. With packed sequences, pairs of different
+/// sequences are not visible.
 MULTIHEAD_API void attention_probabilities(const ConstTensorView& query, const ConstTensorView& key, const ConstTensorView& lse,
                                            const TensorView& probabilities, const AttentionOptions& options = {});
 

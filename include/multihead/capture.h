@@ -32,13 +32,13 @@ struct CaptureParts {
 
 /// One call: inputs of the scores, lse, options, labels. Owns all its memory; moving it keeps the options' views valid.
 ///
-/// Memory: (num_heads * query_len + num_kv_heads * key_len) * head_dim * batch elements, and 4 bytes a row of lse. A mask or
+/// Memory: (num_heads * query_len + num_kv_heads * key_len) * head_dim * batch elements, and 8 bytes a row of lse. A mask or
 /// bias is kept as it was given: broadcast axes are not expanded, and a bias that is a view of overlapping rows (T5's) keeps
 /// only the memory under it.
 struct MULTIHEAD_API Capture {
   Tensor query;   ///< [batch, num_heads, query_len, head_dim], f32, f16 or bf16
   Tensor key;     ///< [batch, num_kv_heads, key_len, head_dim], of the query's dtype
-  Tensor lse;     ///< [batch, num_heads, query_len], f32, natural log
+  Tensor lse;     ///< [batch, num_heads, query_len], f64, natural log; f32 makes coefficients less exact (attention.h)
   Tensor value;   ///< [batch, num_kv_heads, key_len, value_dim]; empty when not kept
   Tensor output;  ///< [batch, num_heads, query_len, value_dim], before W_O, f32, f16 or bf16; empty when not kept
   /// W_O, [output_dim, num_heads * value_dim] as in LayerWeights; head h owns columns h * value_dim … Empty when not known.

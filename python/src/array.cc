@@ -89,10 +89,12 @@ std::optional<DType> dtype_of_dlpack(const nb::dlpack::dtype& dtype) {
 void require_elements(const Where& where, DType dtype, Elements elements) {
   const bool fits = elements == Elements::kAny || (elements == Elements::kAttention && is_attention_dtype(dtype)) ||
                     (elements == Elements::kF32 && dtype == DType::kF32) ||
+                    (elements == Elements::kWide && (dtype == DType::kF32 || dtype == DType::kF64)) ||
                     (elements == Elements::kMask && (dtype == DType::kBool || dtype == DType::kU8));
   if (fits) return;
   const char* expected = elements == Elements::kAttention ? "float32, float16 or bfloat16"
                          : elements == Elements::kF32     ? "float32"
+                         : elements == Elements::kWide    ? "float32 or float64"
                                                           : "bool or uint8 (true = may attend)";
   throw type_error(where, std::string("expected ") + expected + "; got " + python_name(dtype));
 }

@@ -24,6 +24,7 @@ enum class Framework { kNumPy, kTorch };
 enum class Elements {
   kAttention,  ///< float32, float16, bfloat16
   kF32,
+  kWide,  ///< float32, float64
   kMask,  ///< bool, uint8
   kAny,
 };

@@ -42,7 +42,7 @@ nb::object python_attention(nb::handle query, nb::handle key, nb::handle value, 
 nb::object python_probabilities(nb::handle query, nb::handle key, nb::handle lse, const nb::kwargs& given) {
   const char* function = "attention_probabilities";
   const Array rows(query, {function, "query"}, Elements::kAttention), keys(key, {function, "key"}, Elements::kAttention),
-      sums(lse, {function, "lse"}, Elements::kF32);
+      sums(lse, {function, "lse"}, Elements::kWide);
   const Options options = options_of(function, given);
   Tensor probabilities = Tensor::uninitialized(DType::kF32, with_last(rows.view().shape, extent_of(keys.view(), 2)));
   released([&] { attention_probabilities(rows.view(), keys.view(), sums.view(), probabilities, options.options); });
@@ -158,8 +158,9 @@ argument. The GIL is released. The bits depend on a row's own inputs and the tar
       nb::arg("options"),
       nb::sig("def attention_probabilities(query: Array, key: Array, lse: Array, *, " MULTIHEAD_OPTIONS ") -> typing.Any"),
       R"(Every coefficient, [batch, num_heads, query_len, key_len] float32, recomputed from query, key and the lse that
-`attention` returned for the same options, with the bits that it used. For those who can afford so many; AttentionMap looks at
-some of them. Pairs that are not visible are exactly 0.)");
+`attention` returned for the same options, or the float64 one of a Capture: a rounded lse puts all coefficients of a row off by
+the same factor, 2e-6 for one of 32. The scores have the bits that were used. For those who can afford so many; AttentionMap looks
+at some of them. Pairs that are not visible are exactly 0.)");
   module.def(
       "reference_attention", &python_reference, nb::arg("query").none(), nb::arg("key").none(), nb::arg("value").none(),
       nb::arg("options"),

@@ -63,7 +63,7 @@ void add_tensors(nb::class_<Capture>& type) {
       .def_prop_ro("key", &member<&Capture::key>, nb::sig("def key(self) -> numpy.ndarray"),
                    "[batch, num_kv_heads, key_len, head_dim], a view")
       .def_prop_ro("lse", &member<&Capture::lse>, nb::sig("def lse(self) -> numpy.ndarray"),
-                   "[batch, num_heads, query_len], float32, natural logarithm, a view")
+                   "[batch, num_heads, query_len], float64, natural logarithm, a view")
       .def_prop_ro("value", &member<&Capture::value>, nb::sig("def value(self) -> numpy.ndarray | None"),
                    "[batch, num_kv_heads, key_len, value_dim]; None when not kept")
       .def_prop_ro("output", &member<&Capture::output>, nb::sig("def output(self) -> numpy.ndarray | None"),

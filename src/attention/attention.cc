@@ -61,8 +61,23 @@ void bind_outputs(const char* function, const TensorView& output, const std::opt
       validate_result(function, "output", output, {call.batch, problem.num_heads, call.query_len, problem.value_dim},
                       {DType::kF32, DType::kF16, DType::kBF16});
   if (lse) {
-    const auto checked = validate_result(function, "lse", *lse, {call.batch, problem.num_heads, call.query_len}, {DType::kF32});
-    problem.lse = {static_cast<float*>(checked.data), DType::kF32, checked.strides};
+    problem.lse =
+        validate_result(function, "lse", *lse, {call.batch, problem.num_heads, call.query_len}, {DType::kF32, DType::kF64});
+  }
+}
+
+void copy_lse(const Tensor& exact, const TensorView& lse) {
+  const double* value = exact.data<double>();
+  for (Index b = 0; b < lse.shape[0]; ++b) {
+    for (Index h = 0; h < lse.shape[1]; ++h) {
+      for (Index i = 0; i < lse.shape[2]; ++i, ++value) {
+        if (lse.dtype == DType::kF64) {
+          lse.at<double>(b, h, i) = *value;
+        } else {
+          lse.at<float>(b, h, i) = static_cast<float>(*value);
+        }
+      }
+    }
   }
 }
 

@@ -24,11 +24,14 @@ class BlockWriter {
     const std::size_t floats = kernels::workspace_floats(problem_, lanes);
     float* const workspace = thread_scratch(floats + static_cast<std::size_t>(lanes * kStrip));
     float* const strip = workspace + floats;
-    std::vector<float> lse(static_cast<std::size_t>(lanes));
+    std::vector<double> lse(static_cast<std::size_t>(lanes));
     std::vector<float*> rows(static_cast<std::size_t>(lanes));
     for (Index l = 0; l < lanes; ++l) {
       const auto [head, row] = place(block, l);
-      lse[static_cast<std::size_t>(l)] = static_cast<const float*>(lse_.data)[lse_.offset(block.sequence->batch, head, row, 0)];
+      const Index at = lse_.offset(block.sequence->batch, head, row, 0);
+      lse[static_cast<std::size_t>(l)] = lse_.dtype == DType::kF64
+                                             ? static_cast<const double*>(lse_.data)[at]
+                                             : static_cast<double>(static_cast<const float*>(lse_.data)[at]);
       rows[static_cast<std::size_t>(l)] = strip + l * kStrip;
     }
     for (Index begin = 0; begin < block.sequence->key_len; begin += kStrip) {
@@ -78,7 +81,8 @@ void attention_probabilities(const ConstTensorView& query, const ConstTensorView
   constexpr const char* kFunction = "attention_probabilities";
   const ValidatedProblem call = validate({kFunction, query, key, nullptr, options});
   const kernels::AttentionProblem& problem = call.problem;
-  const auto lse_rows = validate_input(kFunction, "lse", lse, {call.batch, problem.num_heads, call.query_len}, {DType::kF32});
+  const auto lse_rows =
+      validate_input(kFunction, "lse", lse, {call.batch, problem.num_heads, call.query_len}, {DType::kF32, DType::kF64});
   const auto out =
       validate_result(kFunction, "probabilities", probabilities, {call.batch, problem.num_heads, call.query_len, call.key_len},
                       {DType::kF32, DType::kF16, DType::kBF16});

@@ -6,6 +6,7 @@
 #include "hwy/highway.h"
 #include "kernels/block-inl.h"
 #include "kernels/decode-inl.h"
+#include "kernels/lane_lse-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {
@@ -109,6 +110,7 @@ void ProbabilityRows(const AttentionProblem& problem, const Block& block, const 
   BlockContext c = make_context(problem, block, workspace);
   reset(c, c.state);
   pack_queries(c);
+  const LaneLse lse(c, target.lse);
   const KeyRange visible = block_keys(problem, block);
   for (Index l = 0; l < c.lanes; ++l) std::fill_n(target.rows[l], target.keys.end - target.keys.begin, 0.0f);
   const KeyRange keys{std::max(visible.begin, target.keys.begin), std::min(visible.end, target.keys.end)};
@@ -120,17 +122,12 @@ void ProbabilityRows(const AttentionProblem& problem, const Block& block, const 
       TileKeys tile = tile_keys(c, first, kWidth, begin, end);
       tile.begin = std::max(tile.begin, from);
       if (tile.begin >= tile.end) return;
-      HWY_ALIGN float maxima[kPanelLanes], lse[kPanelLanes];
+      HWY_ALIGN float maxima[kPanelLanes];
       panel_scores<vectors()>(c, first, tile, {rows.row(tile.begin - from), rows.stride}, maxima, c.state.seen + first);
-      for (Index l = 0; l < kWidth; ++l) {
-        lse[l] = static_cast<float>(static_cast<double>(target.lse[std::min(first + l, c.lanes - 1)]) * kLog2E);
-      }
       for (Index key = tile.begin; key < tile.end; ++key) {
         float* at = c.scores + (key - tile.begin) * kWidth;
         for (Index v = 0; v < kWidth; v += kN) {
-          const Vec s = hn::Load(kTag, at + v);
-          const auto hidden = hn::Eq(s, hn::Set(kTag, kMinusInfinity));  // with an lse of -inf, too, the coefficient is 0
-          hn::Store(hn::IfThenZeroElse(hidden, exp2(hn::Sub(s, hn::Load(kTag, lse + v)))), kTag, at + v);
+          hn::Store(exp2(lse.log2_of(hn::Load(kTag, at + v), first + v)), kTag, at + v);
         }
         for (Index l = 0; l < std::min(kWidth, c.lanes - first); ++l) target.rows[first + l][key - target.keys.begin] = at[l];
       }

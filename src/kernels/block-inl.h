@@ -573,10 +573,15 @@ HWY_INLINE Index output_offset(const BlockContext& c, const Lane& lane) {
 }
 
 HWY_INLINE void write_lse(const BlockContext& c, const Lane& lane, float maximum, float sum) {
-  const Strided<float>& out = c.problem.lse;
+  const Strided<void>& out = c.problem.lse;
   if (out.data == nullptr) return;
   const double lse = (static_cast<double>(maximum) + std::log2(static_cast<double>(sum))) / kLog2E;
-  out.data[out.offset(c.block.sequence->batch, lane.head, lane.row, 0)] = static_cast<float>(lse);
+  const Index at = out.offset(c.block.sequence->batch, lane.head, lane.row, 0);
+  if (out.dtype == DType::kF64) {
+    static_cast<double*>(out.data)[at] = lse;
+  } else {
+    static_cast<float*>(out.data)[at] = static_cast<float>(lse);
+  }
 }
 
 // One lane's row of output, [value_dim], times `factor`, and its lse, to where they belong.

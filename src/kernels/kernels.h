@@ -72,12 +72,13 @@ void finish_block(const AttentionProblem& problem, const Block& block, Partial t
 
 /// Where coefficients go: rows[r] receives those of lane lane_begin + r for keys [keys.begin, keys.end) of the sequence.
 struct ProbabilityTarget {
-  const float* lse = nullptr;  ///< [lanes], natural log
+  const double* lse = nullptr;  ///< [lanes], natural log
   float* const* rows = nullptr;
   KeyRange keys;
 };
 
-/// Coefficients exp(score - lse) of a block; the scores have the bits that attend_block used. 0 where a pair is not visible.
+/// Coefficients exp(score - lse) of a block, the difference rounded about once; the scores have the bits that attend_block
+/// used. 0 where a pair is not visible.
 void probability_rows(const AttentionProblem& problem, const Block& block, const ProbabilityTarget& target, float* workspace);
 
 /// Names of the targets compiled in and supported by this CPU, best first, also as a list for error texts; the active one; and

@@ -6,17 +6,11 @@
 #define MULTIHEAD_KERNELS_OBSERVE_INL_H_
 #endif
 
-#include "kernels/block-inl.h"
+#include "kernels/lane_lse-inl.h"
 #include "kernels/observe.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {
-
-// lse in log2 units, as probability_rows rounds it. Padding lanes get +inf: their coefficients are then 0.
-HWY_INLINE void load_lse(const BlockContext& c, const float* lse, float* HWY_RESTRICT out) {
-  for (Index l = 0; l < c.lanes; ++l) out[l] = static_cast<float>(static_cast<double>(lse[l]) * kLog2E);
-  std::fill_n(out + c.lanes, c.padded - c.lanes, std::numeric_limits<float>::infinity());
-}
 
 // Calls work(vectors as a constant, first lane, tile) with the scores of each panel against keys [from, end) of one key block
 // in c.scores, where `keys` are the rows from `from` on.
@@ -47,11 +41,6 @@ HWY_INLINE Rows key_rows(const BlockContext& c, Index begin, Index end) {
   return rows_of(c.problem.key, key_offset(c, c.problem.key, begin), end - begin, c.problem.head_dim, c.keys);
 }
 
-// log2 p = score - lse; a score of -inf stays that, whatever lse is: with an lse of -inf, too, there is nothing to see.
-HWY_INLINE Vec log2_of(Vec score, Vec lse) {
-  return hn::IfThenElse(hn::Eq(score, hn::Set(kTag, kMinusInfinity)), score, hn::Sub(score, lse));
-}
-
 // What each lane of a block has gathered of one cell.
 struct CellLanes {
   HWY_ALIGN float largest[kBlockLanes];
@@ -71,8 +60,8 @@ struct CellLanes {
 // Adds the panel's scores of `count` keys to a cell. Everything is relative to the largest of them, found in a pass of its own,
 // so nothing underflows; `first_key` counts from the cell's first key.
 template <int kVectors>
-HWY_NOINLINE void add_to_cell(const float* HWY_RESTRICT scores, Index count, Index first_key, Index first,
-                              const float* HWY_RESTRICT lse, CellLanes& cell) {
+HWY_NOINLINE void add_to_cell(const float* HWY_RESTRICT scores, Index count, Index first_key, Index first, const LaneLse& lse,
+                              CellLanes& cell) {
   Vec maximum[kVectors], base[kVectors], sum[kVectors], where[kVectors];
   HWY_UNROLL(8)
   for (int v = 0; v < kVectors; ++v) maximum[v] = hn::Load(kTag, scores + v * kN);
@@ -98,7 +87,7 @@ HWY_NOINLINE void add_to_cell(const float* HWY_RESTRICT scores, Index count, Ind
   HWY_UNROLL(8)
   for (int v = 0; v < kVectors; ++v) {
     const Index at = first + v * kN;
-    const Vec now = log2_of(maximum[v], hn::Load(kTag, lse + v * kN)), before = hn::Load(kTag, cell.largest + at);
+    const Vec now = lse.log2_of(maximum[v], at), before = hn::Load(kTag, cell.largest + at);
     const Vec largest = hn::Max(before, now);
     const Vec origin = hn::IfThenZeroElse(hn::Eq(largest, hn::Set(kTag, kMinusInfinity)), largest);
     const Vec old = hn::Mul(hn::Load(kTag, cell.relative + at), exp2(hn::Sub(before, origin)));

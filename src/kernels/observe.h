@@ -14,7 +14,7 @@ namespace multihead::kernels {
 /// Where the coefficients of a block go: rows[r] receives those of lane lane_begin + r for keys [keys.begin, keys.end).
 /// log2 is -inf and the probability 0 where a pair is not visible (a visible pair may have them too).
 struct CoefficientTarget {
-  const float* lse = nullptr;           ///< [lanes], natural log
+  const double* lse = nullptr;          ///< [lanes], natural log
   float* const* log2 = nullptr;         ///< (score - lse) * log2(e)
   float* const* probability = nullptr;  ///< null: not wanted
   KeyRange keys;
@@ -34,7 +34,7 @@ using CellSink = std::function<void(const LaneCells&)>;
 
 /// Reduces a block over cells of keys, [edges[c], edges[c + 1]) of the sequence, in ascending order; cells that no lane's
 /// key_range meets are not reported. lse: [lanes], natural log.
-void reduce_cells(const AttentionProblem& problem, const Block& block, const float* lse, std::span<const Index> edges,
+void reduce_cells(const AttentionProblem& problem, const Block& block, const double* lse, std::span<const Index> edges,
                   const CellSink& sink, float* workspace);
 
 /// Keys at the front that confidence and sink masses look at one by one.
@@ -64,7 +64,7 @@ struct SharedSums {
 };
 
 struct StatisticsInput {
-  const float* lse = nullptr;  ///< [lanes], natural log
+  const double* lse = nullptr;  ///< [lanes], natural log
   std::span<const Index> offsets;
   const float* query_token = nullptr;  ///< [lanes], whole numbers below 2^24
   const float* key_token = nullptr;    ///< [key_len]
@@ -75,7 +75,7 @@ void sum_coefficients(const AttentionProblem& problem, const Block& block, const
 
 /// gram[a * heads + b], a >= b: added the sum over the block and all keys of p^a p^b. All heads see through the same ranges,
 /// and the block has at most panel_lanes lanes. lse[h]: [lanes]. workspaces: [heads], one each.
-void add_products(std::span<const AttentionProblem> heads, const Block& block, std::span<const float* const> lse, double* gram,
+void add_products(std::span<const AttentionProblem> heads, const Block& block, std::span<const double* const> lse, double* gram,
                   std::span<float* const> workspaces);
 
 /// What attend_block_observed tells about rows, [batch, num_heads, query_len] each; a row that sees no key gets 0.

@@ -16,44 +16,44 @@ namespace multihead::kernels::HWY_NAMESPACE {
 void CoefficientRows(const AttentionProblem& problem, const Block& block, const CoefficientTarget& target, float* workspace) {
   const BlockContext c = make_context(problem, block, workspace);
   pack_queries(c);
-  HWY_ALIGN float lse[kBlockLanes], maxima[kPanelLanes];
-  load_lse(c, target.lse, lse);
+  const LaneLse lse(c, target.lse);
+  HWY_ALIGN float maxima[kPanelLanes];
   for (Index l = 0; l < c.lanes; ++l) {
     std::fill_n(target.log2[l], target.keys.end - target.keys.begin, kMinusInfinity);
     if (target.probability != nullptr) std::fill_n(target.probability[l], target.keys.end - target.keys.begin, 0.0f);
   }
   const KeyRange visible = block_keys(problem, block);
-  for_each_piece(
-      std::max(visible.begin, target.keys.begin), std::min(visible.end, target.keys.end), [&](Index from, Index end) HWY_ATTR {
-        for_each_panel_scores(c, from, end, key_rows(c, from, end), maxima,
-                              [&](auto vectors, Index first, const TileKeys& tile) HWY_ATTR {
-                                constexpr Index kWidth = vectors() * kN;
-                                for (Index key = tile.begin; key < tile.end; ++key) {
-                                  float* HWY_RESTRICT at = c.scores + (key - tile.begin) * kWidth;
-                                  HWY_ALIGN float p[kWidth];
-                                  for (Index v = 0; v < kWidth; v += kN) {
-                                    const Vec log2 = log2_of(hn::Load(kTag, at + v), hn::Load(kTag, lse + first + v));
-                                    hn::Store(log2, kTag, at + v);
-                                    hn::Store(exp2(log2), kTag, p + v);
-                                  }
-                                  for (Index l = 0; l < std::min(kWidth, c.lanes - first); ++l) {
-                                    target.log2[first + l][key - target.keys.begin] = at[l];
-                                    if (target.probability != nullptr)
-                                      target.probability[first + l][key - target.keys.begin] = p[l];
-                                  }
-                                }
-                              });
-      });
+  for_each_piece(std::max(visible.begin, target.keys.begin), std::min(visible.end, target.keys.end),
+                 [&](Index from, Index end) HWY_ATTR {
+                   for_each_panel_scores(c, from, end, key_rows(c, from, end), maxima,
+                                         [&](auto vectors, Index first, const TileKeys& tile) HWY_ATTR {
+                                           constexpr Index kWidth = vectors() * kN;
+                                           for (Index key = tile.begin; key < tile.end; ++key) {
+                                             float* HWY_RESTRICT at = c.scores + (key - tile.begin) * kWidth;
+                                             HWY_ALIGN float p[kWidth];
+                                             for (Index v = 0; v < kWidth; v += kN) {
+                                               const Vec log2 = lse.log2_of(hn::Load(kTag, at + v), first + v);
+                                               hn::Store(log2, kTag, at + v);
+                                               hn::Store(exp2(log2), kTag, p + v);
+                                             }
+                                             for (Index l = 0; l < std::min(kWidth, c.lanes - first); ++l) {
+                                               target.log2[first + l][key - target.keys.begin] = at[l];
+                                               if (target.probability != nullptr)
+                                                 target.probability[first + l][key - target.keys.begin] = p[l];
+                                             }
+                                           }
+                                         });
+                 });
 }
 
 // Scores come a key block at a time, whatever the cells, because short calls would read the packed queries over and over; all
 // cells that begin or end in a key block are therefore open at once.
-void ReduceCells(const AttentionProblem& problem, const Block& block, const float* lse, std::span<const Index> edges,
+void ReduceCells(const AttentionProblem& problem, const Block& block, const double* lse_of_lanes, std::span<const Index> edges,
                  const CellSink& sink, float* workspace) {
   const BlockContext c = make_context(problem, block, workspace);
   pack_queries(c);
-  HWY_ALIGN float log2_lse[kBlockLanes], maxima[kPanelLanes];
-  load_lse(c, lse, log2_lse);
+  const LaneLse lse(c, lse_of_lanes);
+  HWY_ALIGN float maxima[kPanelLanes];
   const bool counts = problem.mask.data != nullptr || problem.bias.data != nullptr;
   const KeyRange visible = block_keys(problem, block);
   const Index begin = std::max(edges.front(), visible.begin), end = std::min(edges.back(), visible.end);
@@ -67,18 +67,17 @@ void ReduceCells(const AttentionProblem& problem, const Block& block, const floa
     const std::size_t open = last - at + 1;
     if (cells.size() < open) cells.resize(open);
     for (std::size_t n = 1; n < open; ++n) cells[n].reset(c.padded);
-    for_each_panel_scores(c, from, to, key_rows(c, from, to), maxima,
-                          [&](auto vectors, Index first, const TileKeys& tile) HWY_ATTR {
-                            constexpr Index kWidth = vectors() * kN;
-                            for (std::size_t n = at; n <= last; ++n) {
-                              const Index low = std::max(edges[n], tile.begin), high = std::min(edges[n + 1], tile.end);
-                              if (low >= high) continue;
-                              CellLanes& cell = cells[n - at];
-                              add_to_cell<vectors()>(c.scores + (low - tile.begin) * kWidth, high - low, low - edges[n], first,
-                                                     log2_lse + first, cell);
-                              if (counts) count_visible(c, first, kWidth, tile, {low, high}, cell);
-                            }
-                          });
+    for_each_panel_scores(
+        c, from, to, key_rows(c, from, to), maxima, [&](auto vectors, Index first, const TileKeys& tile) HWY_ATTR {
+          constexpr Index kWidth = vectors() * kN;
+          for (std::size_t n = at; n <= last; ++n) {
+            const Index low = std::max(edges[n], tile.begin), high = std::min(edges[n + 1], tile.end);
+            if (low >= high) continue;
+            CellLanes& cell = cells[n - at];
+            add_to_cell<vectors()>(c.scores + (low - tile.begin) * kWidth, high - low, low - edges[n], first, lse, cell);
+            if (counts) count_visible(c, first, kWidth, tile, {low, high}, cell);
+          }
+        });
     for (; at <= last && (edges[at + 1] <= to || to == end); ++at) {
       CellLanes& cell = cells[at + open - 1 - last];
       if (edges[at] == edges[at + 1]) continue;
@@ -99,8 +98,8 @@ void SumCoefficients(const AttentionProblem& problem, const Block& block, const 
                      const SharedSums& shared, float* workspace) {
   const BlockContext c = make_context(problem, block, workspace);
   pack_queries(c);
-  HWY_ALIGN float lse[kBlockLanes], maxima[kPanelLanes];
-  load_lse(c, input.lse, lse);
+  const LaneLse lse(c, input.lse);
+  HWY_ALIGN float maxima[kPanelLanes];
   for (double* const sums : {lanes.mass, lanes.log2_mass, lanes.squares, lanes.distance, lanes.duplicate, lanes.induction}) {
     if (sums != nullptr) std::fill_n(sums, c.lanes, 0.0);
   }
@@ -115,7 +114,7 @@ void SumCoefficients(const AttentionProblem& problem, const Block& block, const 
     if (shared.bin_mass != nullptr) std::fill(std::begin(sums.bins), std::end(sums.bins), std::uint64_t{0});
     for_each_panel_scores(c, from, end, key_rows(c, from, end), maxima,
                           [&](auto vectors, Index first, const TileKeys& tile) HWY_ATTR {
-                            const Strip strip{first, vectors() * kN, tile, lse + first};
+                            const Strip strip{first, vectors() * kN, tile, lse};
                             update_maxima(c, strip, maxima, lanes);
                             if (shared.bin_mass != nullptr) {
                               weigh_strip<true>(c, strip, lanes);
@@ -156,7 +155,7 @@ void AttendBlockObserved(const AttentionProblem& problem, const Block& block, co
   finish_observed(c, c.total, total, results);
 }
 
-void AddProducts(std::span<const AttentionProblem> heads, const Block& block, std::span<const float* const> lse, double* gram,
+void AddProducts(std::span<const AttentionProblem> heads, const Block& block, std::span<const double* const> lse, double* gram,
                  std::span<float* const> workspaces) {
   const std::size_t count = heads.size();
   std::vector<BlockContext> contexts;
@@ -165,12 +164,12 @@ void AddProducts(std::span<const AttentionProblem> heads, const Block& block, st
     pack_queries(contexts.back());
   }
   const KeyRange visible = block_keys(heads[0], block);
-  HWY_ALIGN float log2_lse[kPanelLanes], maxima[kPanelLanes];
+  HWY_ALIGN float maxima[kPanelLanes];
   for_each_piece(visible.begin, visible.end, [&](Index from, Index end) HWY_ATTR {
     Index size = 0;  // of a strip; the same for all heads
     for (std::size_t h = 0; h < count; ++h) {
       const BlockContext& c = contexts[h];
-      load_lse(c, lse[h], log2_lse);
+      const LaneLse lanes(c, lse[h]);
       for_each_panel_scores(c, from, end, key_rows(c, from, end), maxima,
                             [&](auto vectors, Index, const TileKeys& tile) HWY_ATTR {
                               constexpr Index kWidth = vectors() * kN;
@@ -178,7 +177,7 @@ void AddProducts(std::span<const AttentionProblem> heads, const Block& block, st
                               for (Index at = 0; at < size; at += kWidth) {
                                 for (Index v = 0; v < kWidth; v += kN) {
                                   const Vec s = hn::Load(kTag, c.scores + at + v);
-                                  hn::Store(exp2(log2_of(s, hn::Load(kTag, log2_lse + v))), kTag, c.scores + at + v);
+                                  hn::Store(exp2(lanes.log2_of(s, v)), kTag, c.scores + at + v);
                                 }
                               }
                             });
@@ -217,7 +216,7 @@ void coefficient_rows(const AttentionProblem& problem, const Block& block, const
   HWY_DYNAMIC_DISPATCH(CoefficientRows)(problem, block, target, workspace);
 }
 
-void reduce_cells(const AttentionProblem& problem, const Block& block, const float* lse, std::span<const Index> edges,
+void reduce_cells(const AttentionProblem& problem, const Block& block, const double* lse, std::span<const Index> edges,
                   const CellSink& sink, float* workspace) {
   HWY_DYNAMIC_DISPATCH(ReduceCells)(problem, block, lse, edges, sink, workspace);
 }
@@ -231,7 +230,7 @@ void attend_block_observed(const AttentionProblem& problem, const Block& block, 
   HWY_DYNAMIC_DISPATCH(AttendBlockObserved)(problem, block, results, workspace);
 }
 
-void add_products(std::span<const AttentionProblem> heads, const Block& block, std::span<const float* const> lse, double* gram,
+void add_products(std::span<const AttentionProblem> heads, const Block& block, std::span<const double* const> lse, double* gram,
                   std::span<float* const> workspaces) {
   HWY_DYNAMIC_DISPATCH(AddProducts)(heads, block, lse, gram, workspaces);
 }

@@ -81,7 +81,7 @@ struct DropoutDraws {
 struct AttentionProblem {
   Strided<const void> query, key, value;
   Strided<void> output;
-  Strided<float> lse;        ///< column stride unused; data null: not wanted
+  Strided<void> lse;         ///< f32 or f64; column stride unused; data null: not wanted
   Strided<const void> mask;  ///< bytes, non-zero = may attend
   Strided<const void> bias;
   Index num_heads = 0;

@@ -17,7 +17,7 @@ struct Strip {
   Index first;  // lane
   Index width;
   TileKeys tile;
-  const float* HWY_RESTRICT lse;  // of its lanes
+  const LaneLse& lse;  // of the block's lanes
 
   Index count() const { return tile.end - tile.begin; }
   Index row(Index key) const { return (key - tile.begin) * width; }
@@ -55,11 +55,11 @@ HWY_NOINLINE void weigh_strip(const BlockContext& c, const Strip& strip, const L
   }
   const Vec lowest = hn::Set(kTag, -1e30f);  // 0 * that is 0; 0 * -inf would be NaN
   for (Index v = 0; v < strip.width; v += kN) {
-    const Vec lse = hn::Load(kTag, strip.lse + v), where = hn::Load(kTag, position + v);
+    const Vec where = hn::Load(kTag, position + v);
     Vec mass = hn::Zero(kTag), log2_mass = mass, squares = mass, distance = mass, j = mass;
     for (Index key = 0; key < strip.count(); ++key) {
       float* HWY_RESTRICT at = c.scores + key * strip.width + v;
-      const Vec log2 = log2_of(hn::Load(kTag, at), lse);
+      const Vec log2 = strip.lse.log2_of(hn::Load(kTag, at), strip.first + v);
       const Vec p = exp2(log2);
       hn::Store(p, kTag, at);
       if constexpr (kKeepLog) hn::Store(log2, kTag, c.addends + key * strip.width + v);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "attention/run.h"
 #include "layer/call.h"
 #include "layer/dense_rows.h"
 #include "layer/heads.h"
@@ -95,18 +96,20 @@ void MultiHeadAttention::State::attend(const ConstTensorView& q, const ConstTens
     sum = add_biases(relative->view(), call.bias, given.rank() == 4 ? given.shape[0] : 1);
     complete.attention_bias = sum;
   }
-  Tensor own_lse;
+  Tensor exact_lse;  // what coefficients are recomputed from
   std::optional<TensorView> lse = seen.lse;
-  if (!lse && seen.probabilities) {
-    own_lse = Tensor::uninitialized(DType::kF32, {call.batch, config.num_heads, call.query_len});
-    lse = own_lse.view();
+  if (seen.probabilities) {
+    exact_lse = Tensor::uninitialized(DType::kF64, {call.batch, config.num_heads, call.query_len});
+    lse = exact_lse.view();
   }
   if (seen.capture != nullptr) {
     fill(capture(q, k, v, heads, complete, {seen.capture_values, seen.capture_values}, lse), seen);
   } else {
     attention(q, k, v, heads, complete, lse);
   }
-  if (seen.probabilities) attention_probabilities(q, k, *lse, *seen.probabilities, complete);
+  if (!seen.probabilities) return;
+  attention_probabilities(q, k, exact_lse, *seen.probabilities, complete);
+  if (seen.lse) copy_lse(exact_lse, *seen.lse);
 }
 
 // What the backward pass needs and the steps to come overwrite. Returns where the lse belongs.

@@ -6,7 +6,7 @@
 #include <functional>
 #include <utility>
 
-#include "attention/validate.h"
+#include "attention/run.h"
 #include "base/message.h"
 
 namespace multihead {
@@ -52,7 +52,7 @@ Tensor copy_rows(const ConstTensorView& view) {
 // The optional parts and the list of tokens; the rest is validate()'s affair.
 void check_parts(const char* function, const Capture& c, const ValidatedProblem& call) {
   const Index heads = call.problem.num_heads;
-  validate_input(function, "lse", c.lse, {call.batch, heads, call.query_len}, {DType::kF32});
+  validate_input(function, "lse", c.lse, {call.batch, heads, call.query_len}, {DType::kF32, DType::kF64});
   Index value_dim = kept(c.value) ? c.value.shape()[3] : -1;
   if (kept(c.output)) {
     require(c.output.rank() == 4 && (value_dim < 0 || c.output.shape()[3] == value_dim), function,
@@ -165,14 +165,23 @@ void check(const Capture& c) {
   check_parts(kFunction, c, validate({kFunction, query, key, kept(c.value) ? &value : nullptr, c.options}));
 }
 
+namespace {
+
+void check_lse(const char* function, const std::optional<TensorView>& lse, const Dims& shape) {
+  if (lse) validate_result(function, "lse", *lse, shape, {DType::kF32, DType::kF64});
+}
+
+}  // namespace
+
 Capture capture(const ConstTensorView& query, const ConstTensorView& key, const ConstTensorView& value,
                 const TensorView& output, const AttentionOptions& options, const CaptureParts& parts,
                 const std::optional<TensorView>& lse) {
   const ValidatedProblem call = validate({"capture", query, key, &value, options});
   Capture c;
-  if (!lse) c.lse = Tensor::uninitialized(DType::kF32, {call.batch, call.problem.num_heads, call.query_len});
-  attention(query, key, value, output, options, lse ? *lse : c.lse.view());
-  if (lse) c.lse = Tensor::copy_of(*lse);
+  c.lse = Tensor::uninitialized(DType::kF64, {call.batch, call.problem.num_heads, call.query_len});
+  check_lse("capture", lse, c.lse.shape());
+  attention(query, key, value, output, options, c.lse);
+  if (lse) copy_lse(c.lse, *lse);
   c.query = copy_rows(query);
   c.key = copy_rows(key);
   if (parts.value) c.value = copy_rows(value);
@@ -187,10 +196,9 @@ Capture capture(const ConstTensorView& query, const ConstTensorView& key, const 
 Capture capture(const KvCache& cache, const ConstTensorView& query, const TensorView& output, const AttentionOptions& options,
                 const CaptureParts& parts, const std::optional<TensorView>& lse, const std::vector<Index>& sequences) {
   const KvCacheConfig& config = cache.config();
-  Tensor own_lse;
-  if (!lse && query.rank() == 4) {
-    own_lse = Tensor::uninitialized(DType::kF32, {query.shape[0], query.shape[1], query.shape[2]});
-  }
+  Tensor exact;
+  if (query.rank() == 4) exact = Tensor::uninitialized(DType::kF64, {query.shape[0], query.shape[1], query.shape[2]});
+  check_lse("capture", lse, exact.shape());
   const CacheKeys keys = keys_of(cache, query.rank() == 4 ? query.shape[2] : 0, sequences);
   Capture c;
   c.options = options;
@@ -198,8 +206,9 @@ Capture capture(const KvCache& cache, const ConstTensorView& query, const Tensor
   std::optional<ConstTensorView> mask, bias;
   if (options.mask && options.mask->rank() > 0) mask = cut(*options.mask, keys, "a mask");
   if (options.attention_bias && options.attention_bias->rank() > 0) bias = cut(*options.attention_bias, keys, "a bias");
-  cache.attend(query, output, options, lse ? *lse : own_lse.view(), sequences);
-  c.lse = lse ? Tensor::copy_of(*lse) : std::move(own_lse);
+  cache.attend(query, output, options, exact, sequences);
+  if (lse) copy_lse(exact, *lse);
+  c.lse = std::move(exact);
   c.query = copy_rows(query);
   c.key = gather(keys, config, config.head_dim, [&](Index s, Index first) { return cache.keys(s, first); });
   if (parts.value) {

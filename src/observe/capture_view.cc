@@ -55,6 +55,13 @@ CaptureView::CaptureView(std::shared_ptr<const Capture> capture, Index batch)
   for (const Sequence& sequence : call_.sequences) {
     if (sequence.batch == batch) sequences_.push_back(sequence);
   }
+  const Index rows = heads() * query_len();
+  const auto keep = [&](const auto* lse) { lse_.assign(lse + batch * rows, lse + (batch + 1) * rows); };
+  if (capture_->lse.dtype() == DType::kF64) {
+    keep(capture_->lse.data<double>());
+  } else {
+    keep(capture_->lse.data<float>());
+  }
 }
 
 void CaptureView::require_head(const char* function, Index head) const {
@@ -88,7 +95,7 @@ std::unique_ptr<HeadSequence> CaptureView::head(Index head, const Sequence& sequ
   one->sequence.batch = one->sequence.key_batch = one->sequence.query_begin = one->sequence.key_begin = 0;
   one->row_origin = sequence.query_begin;
   one->key_origin = sequence.key_begin;
-  one->lse = capture_->lse.data<float>() + (sequence.batch * heads() + head) * query_len() + sequence.query_begin;
+  one->lse = lse_.data() + head * query_len() + sequence.query_begin;
   return one;
 }
 

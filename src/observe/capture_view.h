@@ -21,7 +21,7 @@ struct HeadSequence {
 
   kernels::AttentionProblem problem;
   kernels::Sequence sequence;
-  const float* lse = nullptr;  ///< of local row 0; the next is lse_step further
+  const double* lse = nullptr;  ///< of local row 0; the next is lse_step further
   Index lse_step = 1;
   Index row_origin = 0, row_step = 1;
   Index key_origin = 0, key_step = 1;
@@ -37,7 +37,7 @@ struct HeadSequence {
   Index local_row(Index row) const { return local(row - row_origin, row_step, rows()); }
   Index local_key(Index key) const { return local(key - key_origin, key_step, keys()); }
   /// lse of local rows [begin, end).
-  void load_lse(Index begin, Index end, float* out) const {
+  void load_lse(Index begin, Index end, double* out) const {
     for (Index r = begin; r < end; ++r) out[r - begin] = lse[r * lse_step];
   }
   bool has_mask() const { return problem.mask.data != nullptr || problem.bias.data != nullptr; }
@@ -69,6 +69,8 @@ class CaptureView {
   const std::vector<kernels::Sequence>& sequences() const { return sequences_; }
   const kernels::AttentionProblem& problem() const { return call_.problem; }
   bool has_mask() const { return call_.problem.mask.data != nullptr || call_.problem.bias.data != nullptr; }
+  /// Of a row of the map, natural log.
+  double lse(Index head, Index row) const { return lse_[static_cast<std::size_t>(head * query_len() + row)]; }
 
   /// Throws InvalidArgument that names `function` unless it is there.
   void require_head(const char* function, Index head) const;
@@ -82,6 +84,7 @@ class CaptureView {
   std::shared_ptr<const Capture> capture_;
   Index batch_;
   ValidatedProblem call_;
+  std::vector<double> lse_;  // of this batch entry, [heads, query_len]
   std::vector<kernels::Sequence> sequences_;
 };
 

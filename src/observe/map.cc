@@ -20,7 +20,7 @@ constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
 // log2 p (and p) of one local row over local keys, into dense rows that hold -inf (and 0) elsewhere.
 void coefficients(const HeadSequence& one, Index row, KeyRange keys, float* log2, float* probability) {
-  const float lse = one.lse[row * one.lse_step];
+  const double lse = one.lse[row * one.lse_step];
   float* const workspace = thread_scratch(kernels::workspace_floats(one.problem, 1));
   kernels::coefficient_rows(one.problem, one.block(row, row + 1),
                             {&lse, &log2, probability != nullptr ? &probability : nullptr, keys}, workspace);

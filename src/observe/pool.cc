@@ -62,7 +62,7 @@ class BandPool {
   }
 
   void add_block(const HeadSequence& one, Index begin, Index end, const std::vector<Index>& edges) const {
-    float lse[kernels::kBlockLanes];
+    double lse[kernels::kBlockLanes];
     one.load_lse(begin, end, lse);
     const std::vector<Run> runs = runs_of(one, begin, end);
     float* const workspace = thread_scratch(kernels::workspace_floats(one.problem, end - begin));

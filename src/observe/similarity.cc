@@ -39,11 +39,11 @@ void add_block(const Work& work, std::vector<double>& gram) {
   const HeadSequence& first = *work.all->heads.front();
   const auto floats = (static_cast<Index>(kernels::workspace_floats(first.problem, lanes)) + 15) / 16 * 16;
   Tensor memory = Tensor::uninitialized(DType::kF32, {static_cast<Index>(heads), floats});
-  std::vector<float> lse(heads * static_cast<std::size_t>(lanes));
-  std::vector<const float*> lse_of;
+  std::vector<double> lse(heads * static_cast<std::size_t>(lanes));
+  std::vector<const double*> lse_of;
   std::vector<float*> workspaces;
   for (std::size_t h = 0; h < heads; ++h) {
-    float* const at = lse.data() + h * static_cast<std::size_t>(lanes);
+    double* const at = lse.data() + h * static_cast<std::size_t>(lanes);
     work.all->heads[h]->load_lse(work.begin, work.end, at);
     lse_of.push_back(at);
     workspaces.push_back(memory.data<float>() + static_cast<Index>(h) * floats);

@@ -152,7 +152,7 @@ class Sweep {
 
   void add_block(const Work& work, Columns& columns) {
     const HeadSequence& one = *work.one;
-    float lse[kernels::kBlockLanes];
+    double lse[kernels::kBlockLanes];
     one.load_lse(work.begin, work.end, lse);
     const Index row = one.row_origin + work.begin;
     const auto at = [row](auto& values) { return values.empty() ? nullptr : values.data() + row; };
@@ -185,11 +185,8 @@ class Sweep {
 
   // exp(score - lse) of a row's largest score among those that `largest` looked at.
   float probability(std::size_t row, float largest) const {
-    const float lse =
-        view_.capture()
-            .lse.data<float>()[(view_.batch() * view_.heads() + head_) * view_.query_len() + static_cast<Index>(row)];
     if (largest == -std::numeric_limits<float>::infinity()) return 0;
-    return static_cast<float>(std::exp2(static_cast<double>(largest) - static_cast<double>(lse) / kLn2));
+    return static_cast<float>(std::exp2(static_cast<double>(largest) - view_.lse(head_, static_cast<Index>(row)) / kLn2));
   }
 
   void fill_rows(const Baseline& baseline, HeadStatistics& result) const {

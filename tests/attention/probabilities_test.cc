@@ -198,6 +198,35 @@ TEST(AttentionProbabilities, EmptyShapes) {
   }
 }
 
+// An lse near 100 as f32 is off by up to 4e-6, and all coefficients of its row by that factor.
+TEST(AttentionProbabilities, AnLseOfTwoPrecisions) {
+  Problem problem =
+      make_problem({.heads = 2, .kv_heads = 1, .query_len = 70, .key_len = 210, .head_dim = 16, .value_dim = 3}, 27960);
+  problem.options.scale = 8.0f;
+  problem.options.causal = true;
+  for_each_target([&] {
+    Tensor output(DType::kF32, problem.shape.output()), exact(DType::kF64, problem.shape.lse());
+    attention(problem.inputs.query, problem.inputs.key, problem.inputs.value, output, problem.options, exact.view());
+    const Result result = run(problem);
+    EXPECT_TRUE(same_bits(output, result.output));
+    EXPECT_TRUE(same_bits(Tensor::converted(exact, DType::kF32), result.lse));
+    const auto farthest_from_one = [&](const Tensor& lse) {
+      const Tensor p = coefficients(problem, lse);
+      double farthest = 0;
+      for (Index row = 0; row < lse.size(); ++row) {
+        double sum = 0;
+        for (Index j = 0; j < problem.shape.key_len; ++j) {
+          sum += static_cast<double>(p.data<float>()[row * problem.shape.key_len + j]);
+        }
+        farthest = std::max(farthest, std::abs(sum - 1));
+      }
+      return farthest;
+    };
+    EXPECT_LT(farthest_from_one(exact), 5e-7);
+    EXPECT_GT(farthest_from_one(result.lse), 1e-6);
+  });
+}
+
 TEST(AttentionProbabilities, RefusesByName) {
   const Problem problem =
       make_problem({.heads = 2, .kv_heads = 1, .query_len = 3, .key_len = 4, .head_dim = 5, .value_dim = 6}, 27980);

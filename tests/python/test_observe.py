@@ -19,10 +19,10 @@ def seen_fixture():
 def test_capture_has_the_calls_bits(seen):
     arrays, output, capture, _ = seen
     plain, lse = multihead.attention(*arrays, causal=True, return_lse=True)
-    assert np.array_equal(output, plain) and np.array_equal(capture.lse, lse) and np.array_equal(capture.output, plain)
+    assert np.array_equal(output, plain) and np.array_equal(capture.lse.astype(np.float32), lse) and np.array_equal(capture.output, plain)
     for kept, given in zip((capture.query, capture.key, capture.value), arrays):
         assert np.array_equal(kept, given) and not kept.flags.writeable
-    assert capture.output_weight is None and capture.bytes == sum(x.nbytes for x in (*arrays, plain, lse))
+    assert capture.output_weight is None and capture.bytes == sum(x.nbytes for x in (*arrays, plain, capture.lse))
 
 
 def test_views_keep_the_capture_alive(seen):
