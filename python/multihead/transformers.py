@@ -212,7 +212,8 @@ def observe(model: torch.nn.Module, *, layers: Iterable[str] | Callable[[str], b
     """Within it, every attention call of a transformers model is captured; the Seen stays when it ends.
 
     layers     names of attention modules, or a function of a name; None: all
-    tokenizer  turns ids into the labels of rows and columns; None: the ids themselves. Labels are kept for a batch of one
+    tokenizer  turns ids into the labels of rows and columns; None: the ids themselves. Only for a batch of one: a capture has one
+               list of labels for all its batch entries
     values     keep values and outputs too, for value-weighted statistics
 
     A model with another attention implementation computes with "multihead" inside, and with its own again afterwards. Every call

@@ -47,7 +47,7 @@ def blocks(page):
     return run_docs.matches, [(m["body"], m["text"]) for m in found]
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/python.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/python.md", "docs/migrating_to_multihead.md"])
 def test_documentation(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     matches, found = blocks(page)
