@@ -53,6 +53,7 @@ print("NumPy finds the same row:", np.allclose(maps.row(2, row)[:row + 1], share
 
 # %% All of head 2 in numbers, streamed over its 134 million coefficients.
 head = multihead.statistics(maps, heads=[2], offsets=[n // 2 - 1], histogram=False)[0]
-print(f"mass {n // 2 - 1:,} words back, over both readings: {head.offset_mass[0].value:.2f}; even attention: {head.offset_mass[0].uniform:.5f}")
+mass = head.offset_mass[0]
+print(f"mass {n // 2 - 1:,} words back, over both readings: {mass.value:.2f}; even attention: {mass.uniform:.5f}")
 peak = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM"))  # kB, on Linux
 print(f"most memory the program ever had: {peak / 1e3:,.0f} MB, NumPy's own arrays included")

