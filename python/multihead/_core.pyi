@@ -1066,6 +1066,99 @@ def statistics(map: AttentionMap, *, heads: Iterable[int] | None = None, offsets
     2 · visible pairs · head_dim operations a head, on all threads; memory O((query_len + key_len) · head_dim).
     """
 
+class HeadKind(enum.Enum):
+    """
+    What a head looks like on one text: where it reads, not what it is for. Excess: of the mass over even attention's.
+    """
+
+    PREVIOUS = 0
+    """on the key one position before: excess at least 0.5"""
+
+    SELF = 1
+    """on the row's own key: excess at least 0.5"""
+
+    NEXT = 2
+    """on the key one position behind: excess at least 0.5"""
+
+    OFFSET = 3
+    """
+    on the keys at another distance, always the same one: excess at least 0.5
+    """
+
+    SINK = 4
+    """on the first key of the sequence: excess at least 0.3"""
+
+    INDUCTION = 5
+    """on keys behind an earlier copy of the row's token: excess at least 0.3"""
+
+    DUPLICATE = 6
+    """on earlier copies of the row's token: excess at least 0.3"""
+
+    SEPARATOR = 7
+    """on tokens of spaces and punctuation alone: excess at least 0.5"""
+
+    LOCAL = 8
+    """none of the above, and on keys at most 8 away: excess at least 0.5"""
+
+    BROAD = 9
+    """none of the above, and normalised entropy at least 0.85"""
+
+    MIXED = 10
+    """none of the above: the keys depend on the text, or on several of these"""
+
+    NONE = 11
+    """no row has a choice, or a number is not finite"""
+
+class HeadLook:
+    """A HeadKind and what it rests on. str() says it in a word or three."""
+
+    @property
+    def kind(self) -> HeadKind: ...
+
+    @property
+    def measured(self) -> Measured:
+        """the mass of the kind; of BROAD and MIXED the normalised entropy"""
+
+    @property
+    def local_mass(self) -> Measured:
+        """on keys at most 8 away"""
+
+    @property
+    def separator_mass(self) -> Measured:
+        """on tokens of spaces and punctuation alone; 0 without tokens"""
+
+    @property
+    def distance(self) -> int:
+        """of OFFSET: how far back; negative: ahead"""
+
+    @property
+    def excess(self) -> float:
+        """
+        (mass - uniform) / (1 - uniform) of `measured`; of BROAD, MIXED and NONE 0
+        """
+
+    @property
+    def interest(self) -> float:
+        """how much there is to see; larger is more; -1 of NONE"""
+
+    def __str__(self) -> str: ...
+
+    def __repr__(self) -> str: ...
+
+def look_of(head: HeadStatistics, key_tokens: Sequence[str] = ()) -> HeadLook:
+    """
+    The kind of a head, from its `statistics`: the largest excess over even attention that reaches its threshold.
+
+    key_tokens  the capture's, without which no head is SEPARATOR: one for each key
+
+    What `statistics` was told to leave out is not considered. Raises InvalidArgument for another number of tokens.
+    """
+
+def most_interesting(looks: Sequence[HeadLook]) -> int:
+    """
+    Index of the one with the most interest, the first among equals; -1 of an empty list.
+    """
+
 class MultiHeadAttention:
     """
     The multi-head attention layer (Vaswani et al. 2017, §3.2.2): project, split heads, attend, concatenate, project.

@@ -77,6 +77,19 @@ def attention_forward(module: torch.nn.Module, query: torch.Tensor, key: torch.T
     return output.transpose(1, 2).contiguous(), weights
 
 
+def _by_keys(mask: torch.Tensor) -> dict[str, Any]:
+    """A mask [batch, 1, queries, keys] that says which keys are padding, or that and causality, as options that say so in
+    [batch, 1, 1, keys]; {} for any other. A capture keeps its mask, and should not grow with queries * keys for padding.
+    """
+    keys, (rows, columns) = mask[:, :, -1:], mask.shape[-2:]
+    if torch.equal(mask, keys.expand_as(mask)):
+        return {"mask": keys.contiguous()}
+    causal = torch.ones(rows, columns, dtype=torch.bool).tril(columns - rows)
+    if all(torch.equal(one, last & causal) for one, last in zip(mask, keys)):
+        return {"mask": keys.contiguous(), "causal": True, "query_offset": None}
+    return {}
+
+
 def _plain(options: dict[str, Any]) -> dict[str, Any]:
     """Options of multihead.torch.attention as those of _core."""
     plain = {name: x.detach() if isinstance(x, torch.Tensor) else x for name, x in options.items() if name != "query_offset"}
@@ -193,6 +206,9 @@ class _Observer:
             del _watched[id(module)]
 
     def keep(self, name: str, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, options: dict[str, Any]) -> torch.Tensor:
+        mask = options["mask"]
+        if mask is not None and mask.dim() == 4 and mask.shape[2] > 0:
+            options = options | _by_keys(mask)
         output, capture = _core.capture(query.detach(), key.detach(), value.detach(), values=self.values, outputs=self.values,
                                         **_plain(options))
         capture.name, capture.model = name, type(self.model).__name__
@@ -212,11 +228,13 @@ def observe(model: torch.nn.Module, *, layers: Iterable[str] | Callable[[str], b
     """Within it, every attention call of a transformers model is captured; the Seen stays when it ends.
 
     layers     names of attention modules, or a function of a name; None: all
-    tokenizer  turns ids into the labels of rows and columns; None: the ids themselves. Labels are kept for a batch of one
+    tokenizer  turns ids into the labels of rows and columns; None: the ids themselves. Only for a batch of one: a capture has one
+               list of labels for all its batch entries
     values     keep values and outputs too, for value-weighted statistics
 
     A model with another attention implementation computes with "multihead" inside, and with its own again afterwards. Every call
-    keeps its query and key: (heads · query_len + kv_heads · key_len) · head_dim elements, and its mask.
+    keeps its query and key: (heads · query_len + kv_heads · key_len) · head_dim elements, and its mask: a byte a key where that is
+    padding, or padding and causality.
     """
     chosen = layers if callable(layers) else (lambda name: True) if layers is None else set(layers).__contains__
     observer = _Observer(model, tokenizer, values, chosen)

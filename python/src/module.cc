@@ -13,6 +13,7 @@ NB_MODULE(_core, module) {
   add_capture(module);
   add_attention_map(module);
   add_statistics(module);
+  add_head_kind(module);
   add_layer(module);
   add_checkpoint(module);
 }

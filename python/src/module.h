@@ -17,6 +17,7 @@ void add_layer(nb::module_& module);          // layer.h: the layer
 void add_capture(nb::module_& module);        // capture.h
 void add_attention_map(nb::module_& module);  // attention_map.h
 void add_statistics(nb::module_& module);     // statistics.h
+void add_head_kind(nb::module_& module);      // head_kind.h
 void add_checkpoint(nb::module_& module);     // checkpoint.h
 
 /// Runs work without the GIL, so that other Python threads go on.

@@ -81,6 +81,30 @@ def test_statistics(seen):
         assert one.has_values and one.value_norms.shape == (13,) and one.live_rows == 9
 
 
+def test_head_kinds():
+    """Heads that are made: keys are unit vectors, so a query is its row of scores."""
+    n = 60
+    key = np.eye(n, dtype=np.float32)[None, None]
+    previous, broad = 30 * np.eye(n, k=-1, dtype=np.float32), np.zeros((n, n), np.float32)
+    three_back, dots = 30 * np.eye(n, k=-3, dtype=np.float32), np.zeros((n, n), np.float32)
+    dots[:, 40] = 30
+    scores = np.stack([previous, broad, three_back, dots])[None]
+    capture = multihead.capture(scores, key, key, scale=1.0)[1]
+    heads = multihead.statistics(multihead.AttentionMap(capture))
+    tokens = ["." if j == 40 else f"t{j}" for j in range(n)]
+    looks = [multihead.look_of(head, tokens) for head in heads]
+    assert [str(look) for look in looks] == ["previous token", "broad", "3 tokens back", "separators"]
+    assert [look.kind for look in looks] == [multihead.HeadKind.PREVIOUS, multihead.HeadKind.BROAD, multihead.HeadKind.OFFSET,
+                                             multihead.HeadKind.SEPARATOR]
+    assert looks[2].distance == 3 and looks[0].distance == 0
+    assert looks[0].measured.value == pytest.approx((n - 1) / n, abs=1e-6)  # row 0 has none before it
+    assert looks[3].separator_mass.value == pytest.approx(1, abs=1e-6) and looks[3].separator_mass.uniform == pytest.approx(1 / n)
+    assert multihead.look_of(heads[3]).kind != multihead.HeadKind.SEPARATOR
+    assert multihead.most_interesting(looks) == 3 and multihead.most_interesting([]) == -1
+    with pytest.raises(ValueError, match="look_of: expected a token for each of 60 keys; got 2"):
+        multihead.look_of(heads[0], ["a", "b"])
+
+
 def test_progress_cancels_and_passes_errors_on(seen):
     maps = multihead.AttentionMap(seen[2])
     shares = []

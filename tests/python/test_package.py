@@ -2,6 +2,7 @@
 import importlib.util
 import inspect
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -46,7 +47,7 @@ def blocks(page):
     return run_docs.matches, [(m["body"], m["text"]) for m in found]
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/python.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/python.md", "docs/migrating_to_multihead.md"])
 def test_documentation(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     matches, found = blocks(page)
@@ -58,7 +59,24 @@ def test_documentation(page, tmp_path, monkeypatch, capsys):
         assert text is None or matches(text, printed), f"{code}\nprints\n{printed}\nnot\n{text}"
 
 
+def example(name, folder):
+    """What examples/python/NAME prints."""
+    return subprocess.run([sys.executable, ROOT / "examples/python" / name], capture_output=True, text=True, check=True, cwd=folder).stdout
+
+
 def test_the_layer_by_hand_agrees(tmp_path):
-    done = subprocess.run([sys.executable, ROOT / "examples/python/by_hand.py"], capture_output=True, text=True, check=True, cwd=tmp_path)
-    checks = [line for line in done.stdout.splitlines() if ": " in line]
-    assert len(checks) == 4 and all(line.endswith(": True") for line in checks), done.stdout
+    printed = example("by_hand.py", tmp_path)
+    checks = [line for line in printed.splitlines() if ": " in line]
+    assert len(checks) == 4 and all(line.endswith(": True") for line in checks), printed
+
+
+def test_a_long_map_down_to_one_coefficient(tmp_path):
+    printed = example("long_context.py", tmp_path)
+    assert printed.count(": True\n") == 3 and "False" not in printed
+    kept, matrices = map(int, re.search(r"kept: (\d+) MB; the matrices would be ([\d,]+) MB", printed.replace(",", "")).groups())
+    most = int(re.search(r"ever had: ([\d,]+) MB", printed.replace(",", "")).group(1))
+    assert kept == 34 and matrices == 4295 and most < matrices / 8
+    row, key = map(int, re.search(r"row (\d+) gives key (\d+) 0\.9", printed).groups())
+    assert row - key == 8191  # what followed the word in the first reading
+    picture = [line[2:] for line in printed.splitlines() if line.startswith("  ")][:16]
+    assert all(line[2 * (i - 8)] in "*#%@" for i, line in enumerate(picture) if i >= 8)

@@ -140,6 +140,23 @@ def test_observe_labels_and_statistics(tmp_path):
         seen.capture("nobody")
 
 
+@pytest.mark.parametrize("name", ["bert", "llama", "mistral"])
+def test_observe_keeps_padding_by_its_keys(name):
+    """A padded batch costs a byte a key, not one a pair, and changes no bit; a window's mask is kept as it is."""
+    inputs = inputs_of(name, length=20)
+    model = model_of(name, "multihead")
+    with torch.no_grad():
+        plain = model(**inputs, output_attentions=True)
+        with multihead.observe(model) as seen:
+            assert torch.equal(model(**inputs)[0], plain[0])
+    capture = seen.capture(0)
+    mask = capture.bytes - capture.query.nbytes - capture.key.nbytes - capture.lse.nbytes
+    assert mask == 2 * 20 * (20 if name == "mistral" else 1)
+    for layer, weights in enumerate(plain.attentions):
+        for batch, head in np.ndindex(2, 4):
+            assert np.array_equal(seen.map(layer, head, batch=batch), weights[batch, head].numpy())
+
+
 def test_observe_chosen_layers_and_refusals():
     model = model_of("llama", "multihead")
     inputs = inputs_of("llama")
