@@ -838,7 +838,8 @@ class Tile:
 class AttentionMap:
     """
     The maps of one batch entry of a capture, [query_len, key_len] for each query head: coefficients that nobody stored,
-    recomputed when somebody asks, with the bits of the call. Row i = query, column j = key. Copies nothing of the capture.
+    recomputed when somebody asks, with the bits of the call. Row i = query, column j = key. Copies nothing of the capture. A
+    notebook shows all heads as a picture.
     """
 
     def __init__(self, capture: Capture, batch: int = 0) -> None:
@@ -881,6 +882,23 @@ class AttentionMap:
         progress  called with the share done, 0 … 1; False ends the work (Cancelled)
 
         2 · visible pairs · head_dim operations on all threads; memory for the cells alone.
+        """
+
+    def picture(self, head: int | None = None, *, rows: tuple[int, int] | None = None, keys: tuple[int, int] | None = None, pooling: str = 'max', scale: str = 'log', domain: tuple[float, float] | None = None, size: int | None = None, progress: Callable[[float], bool | None] | None = None) -> bytes:
+        """
+        A PNG file's bytes: one head as `multihead map` draws it, or all heads (None) side by side on one scale.
+
+        rows, keys  [begin, end), None for all
+        pooling     what a cell of many coefficients shows: "max", "mean" (over visible pairs) or "mass" (summed over keys, averaged
+                    over rows)
+        scale       "linear" (p), "log" (log2 p) or "lift" (log2 of p times the number of visible keys: 0 where attention is uniform)
+        domain      (low, high): numbers of the scale that get colours of their own; None: (0, 1) for "linear", else from the values
+        size        pixels and most cells of a map's longer side, 16 to 8192; None: 768, with all heads less for each
+        progress    called with the share done, 0 … 1; False ends the work (Cancelled)
+
+        A map larger than `size` is pooled into square cells, exactly. Tokens label the axes where they are known and fit; masked cells
+        are hatched, never a colour. The same map gives the same bytes. 2 · visible pairs · head_dim operations a head, on all threads;
+        memory for the cells alone. Raises ValueError for a head, part, scale or size that is not there, by the argument's name.
         """
 
 class Measured:

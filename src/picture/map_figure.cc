@@ -1,18 +1,12 @@
-#include "map_figure.h"
+#include "picture/map_figure.h"
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <tuple>
 
-#include "map_lift.h"
-#include "report.h"
+#include "picture/map_lift.h"
 
-namespace multihead::cli {
+namespace multihead::picture {
 namespace {
-
-using picture::CellKind;
-using picture::ScaleKind;
 
 CellKind kind_of(CellState state) {
   switch (state) {
@@ -37,7 +31,7 @@ std::string extent_text(Index positions, Index cells) {
 bool is_pooled(const Tile& tile) { return tile.height < tile.rows.size() || tile.width < tile.keys.size(); }
 
 // Coefficients as the kernel had them: going through log2 p and back would move their last bits.
-void use_exact_bits(const AttentionMap& map, Index head, const Tile& tile, picture::Cells& cells) {
+void use_exact_bits(const AttentionMap& map, Index head, const Tile& tile, Cells& cells) {
   for (Index i = tile.rows.begin; i < tile.rows.end; ++i) {
     const MapRow row = map.row(head, i);
     std::copy_n(row.probability.begin() + tile.keys.begin, tile.width,
@@ -45,7 +39,7 @@ void use_exact_bits(const AttentionMap& map, Index head, const Tile& tile, pictu
   }
 }
 
-std::string cell_text(const Tile& tile) {
+std::string pooled_text(const Tile& tile) {
   if (!is_pooled(tile)) return "each cell is one coefficient";
   const std::string size =
       extent_text(tile.rows.size(), tile.height) + " queries × " + extent_text(tile.keys.size(), tile.width) + " keys";
@@ -58,6 +52,12 @@ std::string cell_text(const Tile& tile) {
       return "each cell is the sum over keys, averaged over queries, of " + size;
   }
   return size;
+}
+
+std::string cell_text(const Tile& tile) {
+  if (!tile.sampled || tile.sample_step == 1) return pooled_text(tile);
+  const std::string step = grouped(tile.sample_step);
+  return pooled_text(tile) + ", estimated from one query in " + step + " and one key in " + step;
 }
 
 std::string visibility_text(const AttentionOptions& options) {
@@ -77,18 +77,15 @@ std::string visibility_text(const AttentionOptions& options) {
 
 std::string title_of(const AttentionMap& map, Index head) {
   const Capture& capture = map.capture();
-  const CaptureLabels& labels = capture.labels;
-  std::string title = labels.layer >= 0 ? "Layer " + std::to_string(labels.layer) + ", head " : "Head ";
-  title += std::to_string(head);
+  std::string text = "head " + std::to_string(head);
   if (capture.num_kv_heads() != capture.num_heads()) {
-    title += " (key/value head " + std::to_string(head / (capture.num_heads() / capture.num_kv_heads())) + ")";
+    text += " (key/value head " + std::to_string(head / (capture.num_heads() / capture.num_kv_heads())) + ")";
   }
-  if (capture.batch() > 1) title += ", batch entry " + std::to_string(map.batch_entry());
-  return title;
+  return title_around(map, text);
 }
 
-picture::Axis axis_of(const std::string& name, IndexRange range, Index length, const std::vector<std::string>& tokens) {
-  picture::Axis axis{name, range.begin, range.end, {}, length};
+Axis axis_of(const std::string& name, IndexRange range, Index length, const std::vector<std::string>& tokens) {
+  Axis axis{name, range.begin, range.end, {}, length};
   if (!tokens.empty()) axis.labels.assign(tokens.begin() + range.begin, tokens.begin() + axis.existing_end());
   return axis;
 }
@@ -110,8 +107,25 @@ std::string scale_name(ScaleKind scale, const Tile& tile) {
 
 }  // namespace
 
-picture::Cells cells_of(const AttentionMap& map, Index head, const Tile& tile, ScaleKind scale, const Progress& progress) {
-  picture::Cells cells{tile.height, tile.width, tile.log2, {}};
+Index cell_side(const MapView& view) {
+  return (std::max(view.rows.size(), view.keys.size()) + view.most_cells - 1) / view.most_cells;
+}
+
+// Square cells of k x k coefficients. A range that ends with the map is filled up to whole cells, which takes nothing in; any
+// other keeps its end, and its cells may differ by one.
+Tile tile_of(const AttentionMap& map, const MapView& view, const Progress& progress) {
+  const Index k = cell_side(view);
+  const auto filled = [k](IndexRange range, Index length) {
+    if (range.end == length) range.end = range.begin + (range.size() + k - 1) / k * k;
+    return range;
+  };
+  const IndexRange rows = filled(view.rows, map.query_len()), keys = filled(view.keys, map.key_len());
+  const TileRequest request{rows, keys, std::max<Index>(1, rows.size() / k), std::max<Index>(1, keys.size() / k), view.pooling};
+  return view.sample_step > 1 ? map.sampled_tile(view.head, request, view.sample_step) : map.tile(view.head, request, progress);
+}
+
+Cells cells_of(const AttentionMap& map, Index head, const Tile& tile, ScaleKind scale, const Progress& progress) {
+  Cells cells{tile.height, tile.width, tile.log2, {}};
   for (const CellState state : tile.state) cells.kinds.push_back(kind_of(state));
   if (scale == ScaleKind::kLift) cells.values = lift_of(map, head, tile, progress);
   if (scale == ScaleKind::kLinear) {
@@ -121,56 +135,52 @@ picture::Cells cells_of(const AttentionMap& map, Index head, const Tile& tile, S
   return cells;
 }
 
-picture::Figure figure_of(const AttentionMap& map, const MapOptions& options, const Tile& tile, picture::Cells cells) {
+Figure figure_of(const AttentionMap& map, const MapView& view, const Tile& tile, Cells cells) {
   const Capture& capture = map.capture();
   const CaptureLabels& labels = capture.labels;
-  picture::Figure figure;
-  figure.title = title_of(map, *options.head);
+  Figure figure;
+  figure.title = title_of(map, view.head);
   std::string origin = labels.model;
   if (!labels.name.empty()) origin += (origin.empty() ? "" : ", ") + labels.name;
   if (!origin.empty()) figure.notes.push_back(origin);
-  figure.notes.push_back(grouped(map.query_len()) + " queries × " + grouped(map.key_len()) + " keys" +
-                         visibility_text(capture.options));
+  figure.notes.push_back(grouped(map.query_len()) + (map.query_len() == 1 ? " query × " : " queries × ") +
+                         grouped(map.key_len()) + (map.key_len() == 1 ? " key" : " keys") + visibility_text(capture.options));
   figure.rows = axis_of("query", tile.rows, map.query_len(), labels.query_tokens);
   figure.keys = axis_of("key", tile.keys, map.key_len(), labels.key_tokens);
-  figure.scale = {options.scale, options.domain ? *options.domain : picture::domain_for(options.scale, cells)};
-  figure.scale_name = scale_name(options.scale, tile);
-  figure.notes.push_back(cell_text(tile) + "; colours from " + picture::label_of(options.scale, figure.scale.domain.low) +
-                         " to " + picture::label_of(options.scale, figure.scale.domain.high));
-  figure.plot_size = options.size.value_or(figure.plot_size);
-  figure.text_size = options.text_size.value_or(figure.text_size);
+  figure.scale = {view.scale, view.domain ? *view.domain : domain_for(view.scale, cells)};
+  figure.scale_name = scale_name(view.scale, tile);
+  figure.notes.push_back(cell_text(tile) + "; colours from " + label_of(view.scale, figure.scale.domain.low) + " to " +
+                         label_of(view.scale, figure.scale.domain.high));
+  figure.plot_size = view.size;
+  figure.text_size = view.text_size;
   figure.cells = std::move(cells);
   return figure;
 }
 
-Tensor values_of(const picture::Cells& cells) {
-  Tensor values = Tensor::uninitialized(DType::kF32, {cells.height, cells.width});
-  float* to = values.data<float>();
-  for (std::size_t i = 0; i < cells.values.size(); ++i) {
-    to[i] = cells.values[i];
-    if (cells.kinds[i] == CellKind::kNonFinite) to[i] = std::numeric_limits<float>::infinity();
-    if (cells.kinds[i] == CellKind::kMasked || cells.kinds[i] == CellKind::kOutside) to[i] = std::nanf("");
-  }
-  return values;
+MapFigure draw(const AttentionMap& map, const MapView& view, const Progress& progress) {
+  const bool is_swept_twice = view.scale == ScaleKind::kLift && view.pooling != Pooling::kMax;
+  MapFigure drawn;
+  drawn.tile = tile_of(map, view, part_of(progress, 0, is_swept_twice ? 0.5 : 1));
+  Cells cells = cells_of(map, view.head, drawn.tile, view.scale, part_of(progress, 0.5, 1));
+  drawn.figure = figure_of(map, view, drawn.tile, std::move(cells));
+  return drawn;
 }
 
-std::vector<TopPair> top_pairs(const AttentionMap& map, Index head, const Tile& tile, std::size_t count) {
-  std::vector<std::size_t> order;
-  for (std::size_t i = 0; i < tile.state.size(); ++i) {
-    if (tile.state[i] == CellState::kValue && map.visible_keys(head, tile.max_row[i]) > 1) order.push_back(i);
+std::string title_around(const AttentionMap& map, const std::string& heads) {
+  const Capture& capture = map.capture();
+  std::string title = heads;
+  if (capture.labels.layer >= 0) {
+    title = "Layer " + std::to_string(capture.labels.layer) + ", " + heads;
+  } else if (title.compare(0, 4, "head") == 0) {
+    title[0] = 'H';
   }
-  const auto first = [&tile](std::size_t a, std::size_t b) {
-    return std::tuple(-tile.max_log2[a], tile.max_row[a], tile.max_key[a]) <
-           std::tuple(-tile.max_log2[b], tile.max_row[b], tile.max_key[b]);
-  };
-  count = std::min(count, order.size());
-  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count), order.end(), first);
-  std::vector<TopPair> pairs;
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::size_t cell = order[i];
-    pairs.push_back({tile.max_row[cell], tile.max_key[cell], std::exp2(static_cast<double>(tile.max_log2[cell]))});
-  }
-  return pairs;
+  if (capture.batch() > 1) title += ", batch entry " + std::to_string(map.batch_entry());
+  return title;
 }
 
-}  // namespace multihead::cli
+Progress part_of(const Progress& whole, double begin, double end) {
+  if (!whole) return {};
+  return [&whole, begin, end](double done) { return whole(begin + done * (end - begin)); };
+}
+
+}  // namespace multihead::picture
