@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/message.h"
+
 namespace multihead::picture {
 namespace {
 
@@ -28,6 +30,7 @@ std::string title_of(const AttentionMap& map) {
 }  // namespace
 
 Sheet draw_heads(const AttentionMap& map, const MapView& view, const Progress& progress) {
+  require(map.num_heads() > 0, "draw_heads: expected a map with heads; got none");
   Sheet sheet;
   MapView one = view;
   Tile tile;
@@ -47,7 +50,7 @@ Sheet draw_heads(const AttentionMap& map, const MapView& view, const Progress& p
 
 Index panel_size_for(Index heads) {
   constexpr Index kSheet = 960, kSmallest = 112, kLargest = 384;
-  return std::clamp(kSheet / columns_of(heads), kSmallest, kLargest);
+  return std::clamp(kSheet / std::max<Index>(1, columns_of(heads)), kSmallest, kLargest);
 }
 
 Index quick_step(const AttentionMap& map, const MapView& view, Index heads) {

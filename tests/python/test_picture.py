@@ -169,6 +169,10 @@ def test_nothing_to_show():
     assert empty._repr_png_() is None and multihead.AttentionMap(empty)._repr_png_() is None
     none = multihead.capture(*(x[:0] for x in definition.inputs(3)))[1]
     assert none._repr_png_() is None
+    headless = multihead.AttentionMap(multihead.capture(*(x[:, :0] for x in definition.inputs(3)))[1])
+    assert headless._repr_png_() is None
+    with pytest.raises(ValueError, match="expected a map with heads; got none"):
+        headless.picture()
     with pytest.raises(ValueError, match=r"picture: rows: expected a part of \(0, 0\)"):
         multihead.AttentionMap(empty).picture(0)
 
