@@ -43,7 +43,7 @@ picture::MapView view_of(const AttentionMap& map, const MapOptions& options, Ind
 // not finite: neither can be confused with a number of the scale.
 Tensor values_of(const picture::Cells& cells) {
   Tensor values = Tensor::uninitialized(DType::kF32, {cells.height, cells.width});
-  float* to = values.data<float>();
+  auto* to = values.data<float>();
   for (std::size_t i = 0; i < cells.values.size(); ++i) {
     to[i] = cells.values[i];
     if (cells.kinds[i] == picture::CellKind::kNonFinite) to[i] = std::numeric_limits<float>::infinity();

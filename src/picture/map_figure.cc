@@ -41,7 +41,7 @@ void use_exact_bits(const AttentionMap& map, Index head, const Tile& tile, Cells
 
 std::string pooled_text(const Tile& tile) {
   if (!is_pooled(tile)) return "each cell is one coefficient";
-  const std::string size =
+  std::string size =
       extent_text(tile.rows.size(), tile.height) + " queries × " + extent_text(tile.keys.size(), tile.width) + " keys";
   switch (tile.pooling) {
     case Pooling::kMax:
@@ -91,9 +91,9 @@ Axis axis_of(const std::string& name, IndexRange range, Index length, const std:
 }
 
 std::string scale_name(ScaleKind scale, const Tile& tile) {
-  const std::string number = !is_pooled(tile) || tile.pooling == Pooling::kMax ? "p"
-                             : tile.pooling == Pooling::kMean                  ? "mean p"
-                                                                               : "mass";
+  std::string number = !is_pooled(tile) || tile.pooling == Pooling::kMax ? "p"
+                       : tile.pooling == Pooling::kMean                  ? "mean p"
+                                                                         : "mass";
   switch (scale) {
     case ScaleKind::kLinear:
       return number;

@@ -50,10 +50,10 @@ void place_panels(const Sheet& sheet, double left, double top, SheetLayout& layo
   for (const Tick& tick : common.key_ticks) widest = std::max(widest, text_width(tick.label, em));
   const double beside = std::round(std::max(0.8 * em, common.upright_key_labels ? 0 : 0.6 * widest + 0.3 * em));
   for (std::size_t i = 0; i < sheet.panels.size(); ++i) {
-    const auto row = static_cast<double>(static_cast<Index>(i) / layout.columns),
-               column = static_cast<double>(static_cast<Index>(i) % layout.columns);
-    layout.plots.push_back({left + column * (common.plot.width + beside),
-                            top + name + row * (common.plot.height + name + below), common.plot.width, common.plot.height});
+    const Index row = static_cast<Index>(i) / layout.columns, column = static_cast<Index>(i) % layout.columns;
+    layout.plots.push_back({left + static_cast<double>(column) * (common.plot.width + beside),
+                            top + name + static_cast<double>(row) * (common.plot.height + name + below), common.plot.width,
+                            common.plot.height});
   }
   const Box& last_of_row = layout.plots[static_cast<std::size_t>(layout.columns) - 1];
   layout.around = {left, top + name, last_of_row.right() - left, layout.plots.back().bottom() - top - name};
@@ -63,7 +63,7 @@ void place_panels(const Sheet& sheet, double left, double top, SheetLayout& layo
 
 Index columns_of(Index panels) {
   const double root = std::sqrt(static_cast<double>(panels));
-  Index best = static_cast<Index>(std::ceil(root));
+  auto best = static_cast<Index>(std::ceil(root));
   const auto empty = [panels](Index columns) { return (columns - panels % columns) % columns; };
   for (Index columns = best + 1; columns <= static_cast<Index>(2 * root); ++columns) {
     if (empty(columns) < empty(best)) best = columns;
