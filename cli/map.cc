@@ -15,7 +15,7 @@ void add_range(const std::string& name, const picture::Axis& axis, Report& repor
   report.add(name, grouped(axis.begin) + " to " + grouped(axis.existing_end() - 1), Json{axis.begin, axis.existing_end()});
 }
 
-void add_facts(const Drawing& drawing, const MapOptions& options, double seconds, Report& report) {
+void add_facts(const picture::MapFigure& drawing, const MapOptions& options, double seconds, Report& report) {
   const Tile& tile = drawing.tile;
   const picture::Figure& figure = drawing.figure;
   report.set("command", "map");
@@ -66,7 +66,7 @@ void draw_map(const MapOptions& options) {
   if (options.terminal && !options.json) print(terminal_text(map, options));
   if (!options.output) return;
   const auto start = std::chrono::steady_clock::now();
-  const Drawing drawing = draw(map, options, options.size.value_or(768));
+  const picture::MapFigure drawing = draw(map, options, options.size.value_or(768));
   write_drawing(drawing, *options.output);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   Report report;

@@ -838,7 +838,8 @@ class Tile:
 class AttentionMap:
     """
     The maps of one batch entry of a capture, [query_len, key_len] for each query head: coefficients that nobody stored,
-    recomputed when somebody asks, with the bits of the call. Row i = query, column j = key. Copies nothing of the capture.
+    recomputed when somebody asks, with the bits of the call. Row i = query, column j = key. Copies nothing of the capture. A
+    notebook shows all heads as a picture.
     """
 
     def __init__(self, capture: Capture, batch: int = 0) -> None:
@@ -881,6 +882,23 @@ class AttentionMap:
         progress  called with the share done, 0 … 1; False ends the work (Cancelled)
 
         2 · visible pairs · head_dim operations on all threads; memory for the cells alone.
+        """
+
+    def picture(self, head: int | None = None, *, rows: tuple[int, int] | None = None, keys: tuple[int, int] | None = None, pooling: str = 'max', scale: str = 'log', domain: tuple[float, float] | None = None, size: int | None = None, progress: Callable[[float], bool | None] | None = None) -> bytes:
+        """
+        A PNG file's bytes: one head as `multihead map` draws it, or all heads (None) side by side on one scale.
+
+        rows, keys  [begin, end), None for all
+        pooling     what a cell of many coefficients shows: "max", "mean" (over visible pairs) or "mass" (summed over keys, averaged
+                    over rows)
+        scale       "linear" (p), "log" (log2 p) or "lift" (log2 of p times the number of visible keys: 0 where attention is uniform)
+        domain      (low, high): numbers of the scale that get colours of their own; None: (0, 1) for "linear", else from the values
+        size        pixels and most cells of a map's longer side, 16 to 8192; None: 768, with all heads less for each
+        progress    called with the share done, 0 … 1; False ends the work (Cancelled)
+
+        A map larger than `size` is pooled into square cells, exactly. Tokens label the axes where they are known and fit; masked cells
+        are hatched, never a colour. The same map gives the same bytes. 2 · visible pairs · head_dim operations a head, on all threads;
+        memory for the cells alone. Raises ValueError for a head, part, scale or size that is not there, by the argument's name.
         """
 
 class Measured:
@@ -1064,6 +1082,67 @@ def statistics(map: AttentionMap, *, heads: Iterable[int] | None = None, offsets
     progress          called with the share done, 0 … 1; False ends the work (Cancelled)
 
     2 · visible pairs · head_dim operations a head, on all threads; memory O((query_len + key_len) · head_dim).
+    """
+
+class ForwardStatistics:
+    """
+    What a forward pass tells about its own rows: arrays [batch, num_heads, query_len], float32, of the query's kind; 0 for a row that sees no key.
+    """
+
+    @property
+    def entropy(self) -> Any:
+        """-sum p ln p, nats, 0 … ln V(i)"""
+
+    @property
+    def max_probability(self) -> Any: ...
+
+    @property
+    def effective_keys(self) -> Any:
+        """(sum p)² / sum p², 1 … V(i)"""
+
+    @property
+    def mean_distance(self) -> Any:
+        """sum p |d|, d the distance back from the row's position to the key"""
+
+def attention_with_statistics(query: Array, key: Array, value: Array, *, out: Array | None = None, return_lse: bool = False, scale: float | None = None, softcap: float | None = None, causal: bool = False, query_offsets: int | Iterable[int] | None = None, top_left: bool = False, window: tuple[int | None, int | None] | None = None, key_lengths: Iterable[int] | None = None, mask: Array | None = None, attention_bias: Array | None = None, alibi_slopes: Iterable[float] | None = None, sinks: Iterable[float] | None = None, packed: tuple[Iterable[int], Iterable[int]] | None = None, dropout: tuple[float, int] | None = None) -> Any:
+    """
+    (output, ForwardStatistics), or (output, lse, ForwardStatistics) with return_lse: `attention`, with its bits, its arguments
+    and its errors, and statistics of its rows that ride along. V(i) is the number of keys that row i sees.
+
+    Cost: `attention` and a few additions a coefficient, where `statistics` computes all scores again. Sums are float32, over chunks
+    of keys: they agree with those of `statistics` to rounding. What the numbers mean: Clark et al. 2019 (1906.04341), Voita et al.
+    2019 (1905.09418), Vig & Belinkov 2019 (1906.04284).
+    """
+
+class HeadSimilarity:
+    """How alike the maps of some heads are: see `head_similarity`."""
+
+    @property
+    def heads(self) -> list[int]:
+        """which heads; places below count in this list"""
+
+    @property
+    def gram(self) -> numpy.ndarray:
+        """
+        [heads, heads] float64, symmetric: sum of p_a p_b over all pairs of query and key
+        """
+
+    def cosine(self, a: int, b: int) -> float:
+        """
+        gram[a, b] / sqrt(gram[a, a] gram[b, b]): 1 for equal maps, 0 when a map is empty. ValueError for a place that is not there.
+        """
+
+    def __repr__(self) -> str: ...
+
+def head_similarity(map: AttentionMap, *, heads: Iterable[int] | None = None, progress: Callable[[float], bool | None] | None = None) -> HeadSimilarity:
+    """
+    How alike the maps of some heads (None: all) are, over one batch entry: inner products over all coefficients.
+
+    heads     in the order of the result
+    progress  called with the share done, 0 … 1; False ends the work (Cancelled)
+
+    One sweep over all heads at once: heads · 2 · visible pairs · head_dim + heads² · pairs operations, on all threads; no coefficient
+    is stored. The diagonal is `HeadStatistics.squares`. Raises ValueError for a head that is not there.
     """
 
 class HeadKind(enum.Enum):

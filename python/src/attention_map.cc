@@ -8,8 +8,10 @@
 #include <cstring>
 
 #include "array.h"
+#include "attention_map.h"
 #include "module.h"
 #include "options.h"
+#include "picture.h"
 #include "progress.h"
 
 namespace multihead::python {
@@ -29,6 +31,20 @@ Progress PythonProgress::callback() {
   };
 }
 
+IndexRange range_of(nb::handle value, const Where& where, Index all) {
+  if (value.is_none()) return {0, all};
+  const std::vector<Index> ends = indices_of(value, where);
+  if (ends.size() != 2) throw nb::type_error(at(where, "expected (begin, end) or None").c_str());
+  return {ends[0], ends[1]};
+}
+
+Pooling pooling_of(const std::string& name, const char* function) {
+  if (name == "max") return Pooling::kMax;
+  if (name == "mean") return Pooling::kMean;
+  if (name == "mass") return Pooling::kMass;
+  throw InvalidArgument(at({function, "pooling"}, "expected 'max', 'mean' or 'mass'; got '" + name + "'"));
+}
+
 namespace {
 
 template <typename T>
@@ -44,20 +60,6 @@ nb::object array_of(const std::vector<CellState>& values, const Dims& shape) {
   return python::array_of(std::move(tensor));
 }
 
-IndexRange range_of(nb::handle value, const Where& where, Index all) {
-  if (value.is_none()) return {0, all};
-  const std::vector<Index> ends = indices_of(value, where);
-  if (ends.size() != 2) throw nb::type_error(at(where, "expected (begin, end) or None").c_str());
-  return {ends[0], ends[1]};
-}
-
-Pooling pooling_of(const std::string& name) {
-  if (name == "max") return Pooling::kMax;
-  if (name == "mean") return Pooling::kMean;
-  if (name == "mass") return Pooling::kMass;
-  throw InvalidArgument("AttentionMap.tile: pooling: expected 'max', 'mean' or 'mass'; got '" + name + "'");
-}
-
 nb::object range(const IndexRange& r) { return nb::make_tuple(r.begin, r.end); }
 
 Tile python_tile(const AttentionMap& map, Index head, nb::handle rows, nb::handle keys, nb::handle height, nb::handle width,
@@ -68,7 +70,7 @@ Tile python_tile(const AttentionMap& map, Index head, nb::handle rows, nb::handl
   request.keys = range_of(keys, {function, "keys"}, map.key_len());
   request.height = height.is_none() ? std::min(kTileCells, request.rows.size()) : index_of(height, {function, "height"});
   request.width = width.is_none() ? std::min(kTileCells, request.keys.size()) : index_of(width, {function, "width"});
-  request.pooling = pooling_of(pooling);
+  request.pooling = pooling_of(pooling, function);
   return PythonProgress(progress).run([&](const Progress& report) { return map.tile(head, request, report); });
 }
 
@@ -133,11 +135,12 @@ void add_cells(nb::module_& module) {
 
 void add_attention_map(nb::module_& module) {
   add_cells(module);
-  nb::class_<AttentionMap>(
+  auto type = nb::class_<AttentionMap>(
       module, "AttentionMap",
       R"(The maps of one batch entry of a capture, [query_len, key_len] for each query head: coefficients that nobody stored,
-recomputed when somebody asks, with the bits of the call. Row i = query, column j = key. Copies nothing of the capture.)")
-      .def(nb::init<std::shared_ptr<const Capture>, Index>(), nb::arg("capture"), nb::arg("batch") = 0,
+recomputed when somebody asks, with the bits of the call. Row i = query, column j = key. Copies nothing of the capture. A
+notebook shows all heads as a picture.)");
+  type.def(nb::init<std::shared_ptr<const Capture>, Index>(), nb::arg("capture"), nb::arg("batch") = 0,
            nb::sig("def __init__(self, capture: Capture, batch: int = 0) -> None"),
            "Raises InvalidArgument for an inconsistent capture or a batch entry that is not there.")
       .def_prop_ro("num_heads", &AttentionMap::num_heads)
@@ -180,6 +183,7 @@ pooling   "max", "mean" (over the visible pairs of a cell) or "mass" (summed ove
 progress  called with the share done, 0 … 1; False ends the work (Cancelled)
 
 2 · visible pairs · head_dim operations on all threads; memory for the cells alone.)");
+  add_picture(type);
 }
 
 }  // namespace multihead::python

@@ -10,6 +10,7 @@
 #include "kv_cache.h"
 #include "module.h"
 #include "options.h"
+#include "picture.h"
 
 namespace multihead::python {
 namespace {
@@ -108,6 +109,13 @@ any coefficient later, with the bits that were used; nothing in it grows with qu
       .def(
           "save", [](const Capture& self, const std::filesystem::path& path) { released([&] { save_capture(path, self); }); },
           nb::arg("path"), "Writes one safetensors file, beside and renamed. Raises IoError.")
+      .def(
+          "_repr_png_",
+          [](const std::shared_ptr<Capture>& self) {
+            return self->batch() > 0 ? notebook_picture(AttentionMap(self)) : nb::object(nb::none());
+          },
+          nb::sig("def _repr_png_(self) -> bytes | None"),
+          "What a notebook shows: all heads of batch entry 0, as AttentionMap.")
       .def("__repr__", [](const Capture& self) {
         return "<Capture " + (self.labels.name.empty() ? std::string() : self.labels.name + " ") + "query " +
                to_string(self.query.shape()) + ", key " + to_string(self.key.shape()) + ">";

@@ -110,6 +110,116 @@ void add_heads(nb::class_<HeadStatistics>& type) {
       });
 }
 
+/// ForwardStatistics as arrays of the query's kind.
+struct PythonForward {
+  nb::object entropy, max_probability, effective_keys, mean_distance;
+};
+
+nb::object python_forward(nb::handle query, nb::handle key, nb::handle value, nb::handle out, bool return_lse,
+                          const nb::kwargs& given) {
+  const char* function = "attention_with_statistics";
+  const Array rows(query, {function, "query"}, Elements::kAttention), keys(key, {function, "key"}, Elements::kAttention),
+      values(value, {function, "value"}, Elements::kAttention);
+  const Options options = options_of(function, given);
+  const Framework framework = rows.framework();
+  const Dims& shape = rows.view().shape;
+  Result output(out, {function, "out"}, rows.view().dtype, with_last(shape, extent_of(values.view(), 3)), framework);
+  output.require_apart(rows.view(), "query");
+  output.require_apart(keys.view(), "key");
+  output.require_apart(values.view(), "value");
+  for (const Array& array : options.arrays) output.require_apart(array.view(), "mask or attention_bias");
+  std::optional<Tensor> lse;
+  if (return_lse) lse = Tensor::uninitialized(DType::kF32, without_last(shape));
+  ForwardStatistics seen = released([&] {
+    return attention_with_statistics(rows.view(), keys.view(), values.view(), output.view(), options.options,
+                                     lse ? std::optional<TensorView>(*lse) : std::nullopt);
+  });
+  PythonForward numbers{array_of(std::move(seen.entropy), framework), array_of(std::move(seen.max_probability), framework),
+                        array_of(std::move(seen.effective_keys), framework),
+                        array_of(std::move(seen.mean_distance), framework)};
+  if (!lse) return nb::make_tuple(std::move(output).take(), std::move(numbers));
+  return nb::make_tuple(std::move(output).take(), array_of(*std::move(lse), framework), std::move(numbers));
+}
+
+void add_forward(nb::module_& module) {
+  using F = PythonForward;
+  nb::class_<F>(module, "ForwardStatistics",
+                "What a forward pass tells about its own rows: arrays [batch, num_heads, query_len], float32, of the query's "
+                "kind; 0 for a row that sees no key.")
+      .def_prop_ro(
+          "entropy", [](const F& f) { return f.entropy; }, nb::sig("def entropy(self) -> typing.Any"),
+          "-sum p ln p, nats, 0 … ln V(i)")
+      .def_prop_ro(
+          "max_probability", [](const F& f) { return f.max_probability; }, nb::sig("def max_probability(self) -> typing.Any"))
+      .def_prop_ro(
+          "effective_keys", [](const F& f) { return f.effective_keys; }, nb::sig("def effective_keys(self) -> typing.Any"),
+          "(sum p)² / sum p², 1 … V(i)")
+      .def_prop_ro(
+          "mean_distance", [](const F& f) { return f.mean_distance; }, nb::sig("def mean_distance(self) -> typing.Any"),
+          "sum p |d|, d the distance back from the row's position to the key");
+  module.def(
+      "attention_with_statistics", &python_forward, nb::arg("query").none(), nb::arg("key").none(), nb::arg("value").none(),
+      nb::kw_only(), nb::arg("out") = nb::none(), nb::arg("return_lse") = false, nb::arg("options"),
+      nb::sig("def attention_with_statistics(query: Array, key: Array, value: Array, *, out: Array | None = None, "
+              "return_lse: bool = False, " MULTIHEAD_OPTIONS ") -> typing.Any"),
+      R"((output, ForwardStatistics), or (output, lse, ForwardStatistics) with return_lse: `attention`, with its bits, its arguments
+and its errors, and statistics of its rows that ride along. V(i) is the number of keys that row i sees.
+
+Cost: `attention` and a few additions a coefficient, where `statistics` computes all scores again. Sums are float32, over chunks
+of keys: they agree with those of `statistics` to rounding. What the numbers mean: Clark et al. 2019 (1906.04341), Voita et al.
+2019 (1905.09418), Vig & Belinkov 2019 (1906.04284).)");
+}
+
+// Python counts from the end with negative numbers, which a place in a list of heads is not meant to do.
+std::size_t place_of(const HeadSimilarity& similarity, Index place, const char* name) {
+  const auto count = static_cast<Index>(similarity.heads.size());
+  if (place < 0 || place >= count) {
+    throw InvalidArgument(at({"HeadSimilarity.cosine", name}, "expected a place in heads, 0 to " + std::to_string(count - 1) +
+                                                                  "; got " + std::to_string(place)));
+  }
+  return static_cast<std::size_t>(place);
+}
+
+void add_similarity(nb::module_& module) {
+  nb::class_<HeadSimilarity>(module, "HeadSimilarity", "How alike the maps of some heads are: see `head_similarity`.")
+      .def_ro("heads", &HeadSimilarity::heads, "which heads; places below count in this list")
+      .def_prop_ro(
+          "gram",
+          [](const HeadSimilarity& s) {
+            const auto count = static_cast<Index>(s.heads.size());
+            Tensor gram = Tensor::uninitialized(DType::kF64, {count, count});
+            std::memcpy(gram.data<double>(), s.gram.data(), s.gram.size() * sizeof(double));
+            return array_of(std::move(gram));
+          },
+          ARRAY("gram"), "[heads, heads] float64, symmetric: sum of p_a p_b over all pairs of query and key")
+      .def(
+          "cosine",
+          [](const HeadSimilarity& s, Index a, Index b) { return s.cosine(place_of(s, a, "a"), place_of(s, b, "b")); },
+          nb::arg("a"), nb::arg("b"),
+          "gram[a, b] / sqrt(gram[a, a] gram[b, b]): 1 for equal maps, 0 when a map is empty. ValueError for a place that is "
+          "not "
+          "there.")
+      .def("__repr__",
+           [](const HeadSimilarity& s) { return "<HeadSimilarity of " + std::to_string(s.heads.size()) + " heads>"; });
+  module.def(
+      "head_similarity",
+      [](const AttentionMap& map, nb::handle heads, nb::handle progress) {
+        std::vector<Index> wanted;
+        if (!heads.is_none()) wanted = indices_of(heads, {"head_similarity", "heads"});
+        return PythonProgress(progress).run([&](const Progress& report) { return head_similarity(map, wanted, report); });
+      },
+      nb::arg("map"), nb::kw_only(), nb::arg("heads") = nb::none(), nb::arg("progress") = nb::none(),
+      nb::sig("def head_similarity(map: AttentionMap, *, heads: collections.abc.Iterable[int] | None = None, "
+              "progress: collections.abc.Callable[[float], bool | None] | None = None) -> HeadSimilarity"),
+      R"(How alike the maps of some heads (None: all) are, over one batch entry: inner products over all coefficients.
+
+heads     in the order of the result
+progress  called with the share done, 0 … 1; False ends the work (Cancelled)
+
+One sweep over all heads at once: heads · 2 · visible pairs · head_dim + heads² · pairs operations, on all threads; no coefficient
+is stored. The diagonal is `HeadStatistics.squares`. Raises ValueError for a head that is not there.)");
+}
+
 }  // namespace
 
 void add_statistics(nb::module_& module) {
@@ -146,6 +256,8 @@ baselines         what uniform attention would give
 progress          called with the share done, 0 … 1; False ends the work (Cancelled)
 
 2 · visible pairs · head_dim operations a head, on all threads; memory O((query_len + key_len) · head_dim).)");
+  add_forward(module);
+  add_similarity(module);
 }
 
 }  // namespace multihead::python

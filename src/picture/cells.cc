@@ -68,8 +68,8 @@ Rgb color_at(const Paint& paint, Index x, Index y) {
 Paint paint_of(const ValueScale& scale, double value) {
   const auto [low, high] = scale.domain;
   if (!(value >= low)) return std::isnan(value) ? CellKind::kNonFinite : CellKind::kBelow;
-  if (value > high) return scale.palette().over();
-  return scale.palette().at(high > low ? (value - low) / (high - low) : 0.5);
+  if (scale.is_above(value)) return scale.palette().over();
+  return scale.palette().at(high > low ? std::min(1.0, (value - low) / (high - low)) : 0.5);
 }
 
 Paint paint_of(const ValueScale& scale, const Cells& cells, Index row, Index column) {
@@ -102,7 +102,7 @@ Census census_of(const ValueScale& scale, const Cells& cells) {
     for (Index column = 0; column < cells.width; ++column) {
       const CellKind kind = paint_of(scale, cells, row, column).kind;
       ++census.of_kind[static_cast<std::size_t>(kind)];
-      if (kind == CellKind::kValue && cells.value(row, column) > scale.domain.high) ++census.above;
+      if (kind == CellKind::kValue && scale.is_above(cells.value(row, column))) ++census.above;
     }
   }
   return census;

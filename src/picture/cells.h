@@ -62,6 +62,8 @@ struct ValueScale {
   /// Whether there are numbers beyond the domain's end at all: no p exceeds 1.
   bool has_below() const { return kind != ScaleKind::kLinear || domain.low > 0; }
   bool has_above() const { return kind == ScaleKind::kLift || domain.high < (kind == ScaleKind::kLinear ? 1 : 0); }
+  /// Where no number can be above, one that is came out of rounding (log2 of a p that is 1): it belongs to the end.
+  bool is_above(double value) const { return has_above() && value > domain.high; }
 };
 
 /// A rectangle of cells in units of the scale, row-major: [height, width].

@@ -26,6 +26,8 @@ void check(const Figure& figure);
 
 /// The figure as pixels. Throws as check().
 Raster render_pixels(const Figure& figure);
+/// The bytes of a PNG file with the figure and, as text chunks, its title and notes.
+std::string render_png(const Figure& figure);
 /// The figure as an SVG document. Up to 4,096 cells are rectangles that tell their numbers, more are an image.
 std::string render_svg(const Figure& figure);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <numeric>
 
 namespace multihead::picture {
 namespace {
@@ -23,26 +24,25 @@ std::string share_of(Index count, Index all) {
   return text;
 }
 
-// Everything in the picture that the colour bar does not explain.
-std::vector<LegendEntry> legend_of(const Figure& figure) {
-  const Census census = census_of(figure.scale, figure.cells);
-  const Index all = figure.cells.height * figure.cells.width;
+}  // namespace
+
+std::vector<LegendEntry> legend_of(const ValueScale& scale, const Census& census) {
+  const Index all = std::accumulate(census.of_kind.begin(), census.of_kind.end(), Index{0});
   std::vector<LegendEntry> entries;
   if (census.above > 0) {
-    const std::string bound = label_of(figure.scale.kind, figure.scale.domain.high);
-    entries.push_back({figure.scale.palette().over(), "above " + bound + ": " + share_of(census.above, all), {}});
+    const std::string bound = label_of(scale.kind, scale.domain.high);
+    entries.push_back({scale.palette().over(), "above " + bound + ": " + share_of(census.above, all), {}});
   }
   for (const CellKind kind : kCellKinds) {
     const Index count = census.of_kind[static_cast<std::size_t>(kind)];
     if (kind == CellKind::kValue || count == 0) continue;
     std::string words(name_of(kind));
-    if (kind == CellKind::kBelow) words = "below " + label_of(figure.scale.kind, figure.scale.domain.low);
+    if (kind == CellKind::kBelow) words = "below " + label_of(scale.kind, scale.domain.low);
     entries.push_back({kind, words + ": " + share_of(count, all), {}});
   }
   return entries;
 }
 
-// Whole pixels a cell, so that equal cells are equally large. A side that would be a thin line is stretched.
 void size_cells(const Figure& figure, FigureLayout& layout) {
   const auto size = static_cast<double>(figure.plot_size);
   const auto height = static_cast<double>(figure.cells.height), width = static_cast<double>(figure.cells.width);
@@ -79,7 +79,6 @@ void choose_ticks(const Figure& figure, FigureLayout& layout) {
   layout.scale_label_width = widest(layout.scale_ticks, em);
 }
 
-// Left to right, on a new line where the figure ends. Returns the height.
 double place_legend(FigureLayout& layout, double left, double top, double right) {
   double x = left, y = top;
   for (LegendEntry& entry : layout.legend) {
@@ -94,7 +93,14 @@ double place_legend(FigureLayout& layout, double left, double top, double right)
   return layout.legend.empty() ? 0 : y + 1.8 * layout.em - top;
 }
 
-}  // namespace
+double bar_room(const FigureLayout& layout, const Box& beside) { return std::max(beside.height, 9 * layout.em); }
+
+double place_bar(FigureLayout& layout, const Box& beside) {
+  const double em = layout.em, height = bar_room(layout, beside);
+  layout.bar = {std::round(beside.right() + 1.6 * em), beside.y + std::round(1.3 * em), std::round(1.2 * em),
+                std::round(height - 2.6 * em)};
+  return layout.bar.right() + 0.8 * em + layout.scale_label_width + 2.2 * em;
+}
 
 FigureLayout layout_of(const Figure& figure) {
   FigureLayout layout;
@@ -103,20 +109,17 @@ FigureLayout layout_of(const Figure& figure) {
   const double em = layout.em, margin = em;
   size_cells(figure, layout);
   choose_ticks(figure, layout);
-  layout.legend = legend_of(figure);
+  layout.legend = legend_of(figure.scale, census_of(figure.scale, figure.cells));
 
   layout.plot.x = std::round(margin + 1.7 * em + layout.row_label_width + 0.9 * em);
   layout.plot.y = std::round(margin + 1.7 * em + 1.5 * em * static_cast<double>(figure.notes.size()) + 0.5 * em);
-  // Room for the triangles at both ends, which stand for what is beyond the domain.
-  const double bar_height = std::max(layout.plot.height, 9 * em);
-  layout.bar = {std::round(layout.plot.right() + 1.6 * em), layout.plot.y + std::round(1.3 * em), std::round(1.2 * em),
-                std::round(bar_height - 2.6 * em)};
-  double right = layout.bar.right() + 0.8 * em + layout.scale_label_width + 2.2 * em + margin;
+  double right = place_bar(layout, layout.plot) + margin;
   right = std::max(right, margin + text_width(figure.title, 1.25 * em) * 1.06 + margin);
   for (const std::string& note : figure.notes) right = std::max(right, 2 * margin + text_width(note, em));
   layout.width = static_cast<Index>(std::ceil(right));
 
-  double bottom = std::max(layout.plot.bottom() + 0.6 * em + layout.key_label_height + 2 * em, layout.plot.y + bar_height);
+  double bottom = std::max(layout.plot.bottom() + 0.6 * em + layout.key_label_height + 2 * em,
+                           layout.plot.y + bar_room(layout, layout.plot));
   bottom += layout.legend.empty() ? 0 : 0.8 * em;
   bottom += place_legend(layout, layout.plot.x, bottom, right - margin);
   layout.height = static_cast<Index>(std::ceil(bottom + margin * 0.6));

@@ -7,7 +7,6 @@
 #include <memory>
 
 #include "base/message.h"
-#include "picture/write_file.h"
 
 namespace multihead::picture {
 namespace {
@@ -95,10 +94,6 @@ std::string encode_png(const Raster& picture, const PngText& text) {
   if (writer.info == nullptr) throw std::bad_alloc();
   if (!encode(writer.png, writer.info, job)) throw Error("encode_png: " + failure.text);
   return std::move(job.bytes);
-}
-
-void write_png(const std::filesystem::path& path, const Raster& picture, const PngText& text) {
-  write_file(path, encode_png(picture, text));
 }
 
 }  // namespace multihead::picture

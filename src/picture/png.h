@@ -1,7 +1,6 @@
-// PNG through libpng. A file is written beside and renamed.
+// PNG through libpng.
 #pragma once
 
-#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,8 +15,5 @@ using PngText = std::vector<std::pair<std::string, std::string>>;
 /// The bytes of a PNG file: 8-bit RGB, marked as sRGB. Throws InvalidArgument for a picture without pixels or with more than a
 /// PNG may have, std::bad_alloc without memory.
 std::string encode_png(const Raster& picture, const PngText& text = {});
-
-/// Throws IoError besides.
-void write_png(const std::filesystem::path& path, const Raster& picture, const PngText& text = {});
 
 }  // namespace multihead::picture

@@ -74,6 +74,15 @@ TEST(CellsPaint, EndsOfTheDomain) {
   EXPECT_FALSE((ValueScale{ScaleKind::kLog, {-8, 0}}.has_above()));
 }
 
+// log2 of a coefficient that is 1 can be a little more than 0.
+TEST(CellsPaint, NothingIsAboveTheEndOfAllNumbers) {
+  const ValueScale log{ScaleKind::kLog, {-4, 0}}, linear{ScaleKind::kLinear, {0, 1}};
+  EXPECT_EQ(paint_of(log, 1e-6).color, log.palette().at(1));
+  EXPECT_EQ(paint_of(linear, 1 + 1e-6).color, linear.palette().at(1));
+  EXPECT_EQ(census_of(log, cells_with({1e-6f, -1})).above, 0);
+  EXPECT_EQ(census_of({ScaleKind::kLog, {-4, -1}}, cells_with({1e-6f, -1})).above, 1);
+}
+
 TEST(CellsCensus, CountsEveryCellOnce) {
   Cells cells = cells_with({-9, -5, -1, 0, 0, 0});
   cells.kinds = {CellKind::kValue,  CellKind::kValue,   CellKind::kValue,

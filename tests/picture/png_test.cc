@@ -50,11 +50,11 @@ TEST(Png, ReplacesAFileWhole) {
   ASSERT_NE(mkdtemp(folder.data()), nullptr);
   const std::filesystem::path path = std::filesystem::path(folder) / "a.png";
   picture::write_file(path, "old");
-  write_png(path, gradient(5, 4));
+  picture::write_file(path, encode_png(gradient(5, 4)));
   std::ostringstream bytes;
   bytes << std::ifstream(path, std::ios::binary).rdbuf();
   EXPECT_EQ(bytes.str(), encode_png(gradient(5, 4)));
-  EXPECT_THROW(write_png(std::filesystem::path(folder) / "none" / "a.png", gradient(2, 2)), IoError);
+  EXPECT_THROW(picture::write_file(std::filesystem::path(folder) / "none" / "a.png", "new"), IoError);
   const std::filesystem::directory_iterator entries(folder);
   EXPECT_EQ(std::distance(begin(entries), end(entries)), 1) << "temporary files";
   std::filesystem::remove_all(folder);

@@ -1,7 +1,5 @@
 """What counts as an array, and what is refused by name (case O12: never a reinterpretation of bytes)."""
 import array
-import gc
-import sys
 
 import ml_dtypes
 import numpy as np
@@ -56,15 +54,6 @@ def test_buffers_and_dlpack():
     for wrap in (memoryview, OnlyDLPack):
         assert np.array_equal(multihead.attention(wrap(query), wrap(key), wrap(value)), plain)
     assert np.array_equal(multihead.attention(query, key, value, mask=memoryview(bytes(13))), np.zeros_like(plain))
-
-
-def test_results_own_their_memory():
-    output = multihead.attention(*definition.inputs(4))
-    copy = output.copy()
-    gc.collect()
-    for _ in range(20):
-        multihead.attention(*definition.inputs(5))
-    assert np.array_equal(output, copy) and output.flags.writeable
 
 
 RECORD = np.dtype([("tag", "u1"), ("x", "4f4")])  # 17 bytes a record: steps that are no multiple of 4
@@ -153,14 +142,3 @@ def test_read_only_inputs_are_fine():
     for x in arrays:
         x.flags.writeable = False
     assert np.array_equal(multihead.attention(*arrays), plain)
-
-
-def test_references_are_given_back():
-    arrays = definition.inputs(10, dtype=ml_dtypes.bfloat16) + (np.ones(13, bool),)
-    before = [sys.getrefcount(x) for x in arrays]
-    for _ in range(100):
-        multihead.attention(*arrays[:3], mask=arrays[3])
-        with pytest.raises(ValueError):
-            multihead.attention(arrays[0], arrays[1], arrays[2][:, :, :-1], mask=arrays[3])
-    assert [sys.getrefcount(x) for x in arrays] == before
-    arrays[0].resize((1,), refcheck=False)  # a buffer that is still exported would refuse

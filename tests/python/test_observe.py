@@ -105,6 +105,47 @@ def test_head_kinds():
         multihead.look_of(heads[0], ["a", "b"])
 
 
+@pytest.mark.parametrize("options", [{}, {"causal": True}, {"causal": True, "window": (2, None), "key_lengths": [13, 6]}])
+def test_statistics_that_ride_along(options):
+    arrays = definition.inputs(3, queries=9, keys=13)
+    output, lse, seen = multihead.attention_with_statistics(*arrays, return_lse=True, **options)
+    plain, plain_lse = multihead.attention(*arrays, return_lse=True, **options)
+    assert np.array_equal(output, plain) and np.array_equal(lse, plain_lse)
+    p = definition.attention(*arrays, **options)[2]
+    entropy = -np.where(p > 0, p * np.log(np.where(p > 0, p, 1)), 0).sum(-1)
+    np.testing.assert_allclose(seen.entropy, entropy, atol=2e-5)
+    np.testing.assert_allclose(seen.max_probability, p.max(-1), atol=1e-6)
+    squares = (p**2).sum(-1)
+    np.testing.assert_allclose(seen.effective_keys, np.divide(p.sum(-1)**2, squares, out=np.zeros_like(squares), where=squares > 0),
+                               rtol=1e-5)
+    position = np.array(options.get("key_lengths", [13, 13]))[:, None, None] - 9 + np.arange(9)[:, None]
+    distance = np.abs(position - np.arange(13))[:, None]
+    np.testing.assert_allclose(seen.mean_distance, (p * distance).sum(-1), atol=2e-5)
+    again, _ = multihead.attention_with_statistics(*arrays, out=output, **options)
+    assert again is output and np.array_equal(again, plain)
+    with pytest.raises(TypeError, match="attention_with_statistics: key: expected float32"):
+        multihead.attention_with_statistics(arrays[0], arrays[1].astype(int), arrays[2])
+
+
+def test_similarity_of_heads(seen):
+    exact, maps = seen[3][0], multihead.AttentionMap(seen[2])
+    alike = multihead.head_similarity(maps)
+    gram = np.einsum("aij,bij->ab", exact, exact)
+    assert alike.heads == [0, 1, 2, 3]
+    np.testing.assert_allclose(alike.gram, gram, rtol=1e-5)
+    np.testing.assert_allclose(np.diag(alike.gram), [one.squares for one in multihead.statistics(maps)], rtol=1e-6)
+    assert alike.cosine(1, 1) == pytest.approx(1)
+    two = multihead.head_similarity(maps, heads=[3, 1])
+    assert two.heads == [3, 1] and two.cosine(0, 1) == pytest.approx(gram[3, 1] / np.sqrt(gram[3, 3] * gram[1, 1]), rel=1e-5)
+    for wrong in (2, -1):
+        with pytest.raises(ValueError, match=f"HeadSimilarity.cosine: b: expected a place in heads, 0 to 1; got {wrong}"):
+            two.cosine(0, wrong)
+    with pytest.raises(ValueError, match="head"):
+        multihead.head_similarity(maps, heads=[4])
+    with pytest.raises(multihead.Cancelled):
+        multihead.head_similarity(maps, progress=lambda done: False)
+
+
 def test_progress_cancels_and_passes_errors_on(seen):
     maps = multihead.AttentionMap(seen[2])
     shares = []

@@ -91,6 +91,7 @@ def resident():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
+@pytest.mark.measures
 @pytest.mark.parametrize("what", ["attention", "backward", "capture", "errors"])
 def test_nothing_leaks_over_ten_thousand_calls(what):
     arrays = definition.inputs(4, batch=1, heads=2, kv_heads=1, queries=2, keys=128, head_dim=32, value_dim=32)

@@ -6,7 +6,7 @@
 
 #include "multihead/attention_map.h"
 
-namespace multihead::cli {
+namespace multihead::picture {
 
 /// log2 of each cell's pooled coefficient over what it would be if every query of the map spread its attention evenly over the
 /// V(i) keys that it sees, row-major as the tile:
@@ -16,4 +16,4 @@ namespace multihead::cli {
 /// Meaningful where the tile's state is kValue. For mean and mass one more sweep, over heads of width 1.
 std::vector<float> lift_of(const AttentionMap& map, Index head, const Tile& tile, const Progress& progress);
 
-}  // namespace multihead::cli
+}  // namespace multihead::picture

@@ -1,10 +1,10 @@
-#include "map_lift.h"
+#include "picture/map_lift.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-namespace multihead::cli {
+namespace multihead::picture {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -66,4 +66,4 @@ std::vector<float> lift_of(const AttentionMap& map, Index head, const Tile& tile
   return lift;
 }
 
-}  // namespace multihead::cli
+}  // namespace multihead::picture
