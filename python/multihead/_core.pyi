@@ -101,8 +101,9 @@ def attention(query: Array, key: Array, value: Array, *, out: Array | None = Non
 def attention_probabilities(query: Array, key: Array, lse: Array, *, scale: float | None = None, softcap: float | None = None, causal: bool = False, query_offsets: int | Iterable[int] | None = None, top_left: bool = False, window: tuple[int | None, int | None] | None = None, key_lengths: Iterable[int] | None = None, mask: Array | None = None, attention_bias: Array | None = None, alibi_slopes: Iterable[float] | None = None, sinks: Iterable[float] | None = None, packed: tuple[Iterable[int], Iterable[int]] | None = None, dropout: tuple[float, int] | None = None) -> Any:
     """
     Every coefficient, [batch, num_heads, query_len, key_len] float32, recomputed from query, key and the lse that
-    `attention` returned for the same options, with the bits that it used. For those who can afford so many; AttentionMap looks at
-    some of them. Pairs that are not visible are exactly 0.
+    `attention` returned for the same options, or the float64 one of a Capture: a rounded lse puts all coefficients of a row off by
+    the same factor, 2e-6 for one of 32. The scores have the bits that were used. For those who can afford so many; AttentionMap looks
+    at some of them. Pairs that are not visible are exactly 0.
     """
 
 def reference_attention(query: Array, key: Array, value: Array, *, scale: float | None = None, softcap: float | None = None, causal: bool = False, query_offsets: int | Iterable[int] | None = None, top_left: bool = False, window: tuple[int | None, int | None] | None = None, key_lengths: Iterable[int] | None = None, mask: Array | None = None, attention_bias: Array | None = None, alibi_slopes: Iterable[float] | None = None, sinks: Iterable[float] | None = None, packed: tuple[Iterable[int], Iterable[int]] | None = None, dropout: tuple[float, int] | None = None) -> tuple[Any, Any, Any]:
@@ -678,7 +679,7 @@ class Capture:
 
     @property
     def lse(self) -> numpy.ndarray:
-        """[batch, num_heads, query_len], float32, natural logarithm, a view"""
+        """[batch, num_heads, query_len], float64, natural logarithm, a view"""
 
     @property
     def value(self) -> numpy.ndarray | None:
