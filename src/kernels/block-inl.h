@@ -290,7 +290,8 @@ HWY_INLINE auto is_marked(Vec x) {
   return hn::RebindMask(kTag, hn::Eq(hn::BitCast(bits, x), hn::Set(bits, 0x80000000u)));
 }
 
-// From scores to weights, in place; sums; what the old output must be multiplied by. kSkip marks pairs that are not visible
+// From scores to weights, in place; sums, those of a key block by themselves first, so that small weights are added to small
+// sums; what the old output must be multiplied by. kSkip marks pairs that are not visible
 // with a weight of -0, for output_tile to step over.
 template <int kVectors, bool kSkip>
 HWY_NOINLINE void softmax_step(float* HWY_RESTRICT scores, Index count, const float* HWY_RESTRICT maxima,
@@ -302,7 +303,8 @@ HWY_NOINLINE void softmax_step(float* HWY_RESTRICT scores, Index count, const fl
     const Vec now = hn::Max(old, hn::Load(kTag, maxima + v * kN));
     base[v] = hn::IfThenZeroElse(hn::Eq(now, hn::Set(kTag, kMinusInfinity)), now);
     const Vec factor = exp2(hn::Sub(old, base[v]));
-    total[v] = hn::Mul(hn::Load(kTag, sum + v * kN), factor);
+    total[v] = hn::Zero(kTag);
+    hn::Store(hn::Mul(hn::Load(kTag, sum + v * kN), factor), kTag, sum + v * kN);
     hn::Store(now, kTag, maximum + v * kN);
     hn::Store(factor, kTag, alpha + v * kN);
   }
@@ -318,7 +320,7 @@ HWY_NOINLINE void softmax_step(float* HWY_RESTRICT scores, Index count, const fl
     }
   }
   HWY_UNROLL(8)
-  for (int v = 0; v < kVectors; ++v) hn::Store(total[v], kTag, sum + v * kN);
+  for (int v = 0; v < kVectors; ++v) hn::Store(hn::Add(hn::Load(kTag, sum + v * kN), total[v]), kTag, sum + v * kN);
 }
 
 // Dropout's factors for a panel of lanes against one key after another: the vectors' form of DropoutDraws::factor_of.

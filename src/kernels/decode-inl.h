@@ -225,13 +225,12 @@ HWY_INLINE void decode_softmax(float* HWY_RESTRICT scores, Index count, const So
     state.maximum[q] = now;
   }
   // One chain of additions a lane, as in the panels; side by side, because each waits for itself.
-  float total[kQueries];
-  for (int q = 0; q < kQueries; ++q) total[q] = state.sum[q] * alpha[q];
+  float total[kQueries] = {};
   for (Index j = 0; j < count; ++j) {
     HWY_UNROLL(4)
     for (int q = 0; q < kQueries; ++q) total[q] += scores[q * kKeyBlock + j];
   }
-  for (int q = 0; q < kQueries; ++q) state.sum[q] = total[q];
+  for (int q = 0; q < kQueries; ++q) state.sum[q] = state.sum[q] * alpha[q] + total[q];
 }
 
 // Keys of V between two steps of asking ahead.

@@ -54,7 +54,7 @@ HWY_NOINLINE void softmax_step_observed(const BlockContext& c, Index first, cons
     Vec u = moved_entropy(hn::Load(kTag, sums.entropy + first + v), before, old, base, factor);
     Vec q = hn::Mul(hn::Load(kTag, sums.squares + first + v), hn::Mul(factor, factor));
     Vec w = hn::Mul(hn::Load(kTag, sums.distance + first + v), factor);
-    Vec total = hn::Mul(before, factor), j = hn::Zero(kTag);
+    Vec total = hn::Zero(kTag), j = total;
     for (Index key = 0; key < tile.end - tile.begin; ++key) {
       float* HWY_RESTRICT at = c.scores + key * kWidth + v;
       const Vec s = hn::Load(kTag, at);
@@ -70,7 +70,7 @@ HWY_NOINLINE void softmax_step_observed(const BlockContext& c, Index first, cons
     }
     hn::Store(now, kTag, c.state.maximum + first + v);
     hn::Store(factor, kTag, alpha + v);
-    hn::Store(total, kTag, c.state.sum + first + v);
+    hn::Store(hn::Add(hn::Mul(before, factor), total), kTag, c.state.sum + first + v);
     hn::Store(u, kTag, sums.entropy + first + v);
     hn::Store(q, kTag, sums.squares + first + v);
     hn::Store(w, kTag, sums.distance + first + v);
