@@ -59,7 +59,10 @@ void Projection::apply(const float* x, Index rows, float* y) const {
   // Columns outermost: consecutive items share their part of the weight.
   const Index row_items = ceil_div(rows, kProductRows);
   const Index items = ceil_div(packed.out, kItemColumns) * row_items;
-  const auto work = static_cast<double>(rows) * static_cast<double>(packed.in) * static_cast<double>(packed.out);
+  // For a few rows the weights' way here is what takes time: about four multiply-adds for each.
+  constexpr Index kReading = 4;
+  const auto work =
+      static_cast<double>(std::max(rows, kReading)) * static_cast<double>(packed.in) * static_cast<double>(packed.out);
   parallel_for(items, std::min(threads_for(items), threads_for_work(work)), [&](Index item, int) {
     const Index column = item / row_items * kItemColumns, first = item % row_items * kProductRows;
     kernels::multiply_panels(packed.columns(column), x + first * packed.in, std::min(kProductRows, rows - first),
