@@ -140,15 +140,16 @@ HWY_INLINE void pack_queries(const BlockContext& c) {
   for (Index first = 0; first < c.padded; first += kPanelLanes) {
     const Index width = std::min(kPanelLanes, c.padded - first);
     for (Index l = 0; l < width; l += 4) {
+      const Index height = std::min<Index>(4, width - l);
       const float* rows[4];
-      for (Index r = 0; r < 4; ++r) {
+      for (Index r = 0; r < height; ++r) {
         const Index offset = query_offset(c, lane_at(c, first + l + r));
         rows[r] = in_place ? static_cast<const float*>(problem.query.data) + offset : staging + r * dim;
         if (!in_place) {
           load_row(problem.query.data, problem.query.dtype, offset, problem.query.strides[3], dim, staging + r * dim);
         }
       }
-      transpose_times(rows, dim, factor, c.packed_query + first * dim + l, width);
+      transpose_times(rows, height, dim, factor, c.packed_query + first * dim + l, width);
     }
   }
 }

@@ -192,19 +192,21 @@ HWY_INLINE void multiply_row(float* HWY_RESTRICT row, Index count, const WideFac
   for (; t < count; ++t) row[t] = factor.times(row[t]);
 }
 
-// out[column * out_stride + r] = rows[r][column] * factor for four rows.
-HWY_INLINE void transpose_times(const float* const (&rows)[4], Index count, const WideFactor& factor, float* HWY_RESTRICT out,
-                                Index out_stride) {
+// out[column * out_stride + r] = rows[r][column] * factor for `height` <= 4 rows.
+HWY_INLINE void transpose_times(const float* const (&rows)[4], Index height, Index count, const WideFactor& factor,
+                                float* HWY_RESTRICT out, Index out_stride) {
   Index t = 0;
 #if HWY_TARGET != HWY_SCALAR
-  t = for_each_vector_of_columns(count, [&](auto d, Index first) HWY_ATTR {
-    transpose_vectors(
-        d, [&](Index r) HWY_ATTR { return factor.times(d, hn::LoadU(d, rows[r] + first)); },
-        [&](Index column) HWY_ATTR { return out + (first + column) * out_stride; });
-  });
+  if (height == 4) {
+    t = for_each_vector_of_columns(count, [&](auto d, Index first) HWY_ATTR {
+      transpose_vectors(
+          d, [&](Index r) HWY_ATTR { return factor.times(d, hn::LoadU(d, rows[r] + first)); },
+          [&](Index column) HWY_ATTR { return out + (first + column) * out_stride; });
+    });
+  }
 #endif
   for (; t < count; ++t) {
-    for (Index r = 0; r < 4; ++r) out[t * out_stride + r] = factor.times(rows[r][t]);
+    for (Index r = 0; r < height; ++r) out[t * out_stride + r] = factor.times(rows[r][t]);
   }
 }
 

@@ -197,8 +197,10 @@ Capture capture(const KvCache& cache, const ConstTensorView& query, const Tensor
                 const CaptureParts& parts, const std::optional<TensorView>& lse, const std::vector<Index>& sequences) {
   const KvCacheConfig& config = cache.config();
   Tensor exact;
-  if (query.rank() == 4) exact = Tensor::uninitialized(DType::kF64, {query.shape[0], query.shape[1], query.shape[2]});
-  check_lse("capture", lse, exact.shape());
+  if (query.rank() == 4) {
+    exact = Tensor::uninitialized(DType::kF64, {query.shape[0], query.shape[1], query.shape[2]});
+    check_lse("capture", lse, exact.shape());
+  }
   const CacheKeys keys = keys_of(cache, query.rank() == 4 ? query.shape[2] : 0, sequences);
   Capture c;
   c.options = options;
