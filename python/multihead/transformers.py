@@ -29,7 +29,7 @@ from ._lab import Lab, lab
 __all__ = ["Seen", "attention_forward", "observe"]
 
 # Modules that are being observed, by identity: a module may be called from any thread.
-_watched: dict[int, Callable[..., torch.Tensor]] = {}
+_watched: dict[int, Callable[..., tuple[torch.Tensor, _core.Capture]]] = {}
 
 
 def _constraints(module: torch.nn.Module, query: torch.Tensor, attention_mask: torch.Tensor | None, is_causal: bool | None,
@@ -62,17 +62,19 @@ def attention_forward(module: torch.nn.Module, query: torch.Tensor, key: torch.T
     options = _constraints(module, query, attention_mask, is_causal, position_bias)
     options |= {"scale": scaling, "softcap": softcap or None, "sinks": None if s_aux is None else s_aux.float()}
     observer = _watched.get(id(module))
-    differentiable = torch.is_grad_enabled() and any(x.requires_grad for x in (query, key, value))
+    wants_weights = bool(kwargs.get("output_attentions"))
+    captured = weights = None
     if observer is not None:
-        output = observer(query, key, value, options)
-    computes = observer is None or differentiable or dropout > 0  # an observer knows neither gradients nor dropout
-    if computes:
+        captured = observer(query, key, value, options)
+    elif wants_weights:  # from a capture's lse, which is not rounded to float32
+        captured = _core.capture(query.detach(), key.detach(), value.detach(), **_plain(options))
+    differentiable = torch.is_grad_enabled() and any(x.requires_grad for x in (query, key, value))
+    if captured is None or differentiable or dropout > 0:  # a capture knows neither gradients nor dropout
         output, _ = _torch.attention(query, key, value, **options, dropout_p=dropout)
-    weights = None
-    if kwargs.get("output_attentions"):
-        q, k, v = query.detach(), key.detach(), value.detach()
-        _, capture = _core.capture(q, k, v, **_plain(options))  # whose lse is not rounded to float32
-        weights = _core.attention_probabilities(q, k, capture.lse, **_plain(options)).to(query.dtype)
+    else:
+        output = captured[0]
+    if wants_weights:
+        weights = _core.attention_probabilities(query.detach(), key.detach(), captured[1].lse, **_plain(options)).to(query.dtype)
     return output.transpose(1, 2).contiguous(), weights
 
 
@@ -204,7 +206,7 @@ class _Observer:
         for module in self.modules.values():
             del _watched[id(module)]
 
-    def keep(self, name: str, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, options: dict[str, Any]) -> torch.Tensor:
+    def keep(self, name: str, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, options: dict[str, Any]) -> tuple[torch.Tensor, _core.Capture]:
         mask = options["mask"]
         if mask is not None and mask.dim() == 4 and mask.shape[2] > 0:
             options = options | _by_keys(mask)
@@ -218,7 +220,7 @@ class _Observer:
             capture.query_tokens = queries.last(query.shape[2])
             capture.key_tokens = (self.encoder if _is_cross(name) else queries).last(key.shape[2])
         self.seen.captures[name].append(capture)
-        return output
+        return output, capture
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@
 #include "kernels/block-inl.h"
 #include "kernels/decode-inl.h"
 #include "kernels/lane_lse-inl.h"
+#include "kernels/results-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {

@@ -1,9 +1,10 @@
 // The register tiles of the backward pass, for one Highway target, and the passes between them. Beside the scores, whose tile
 // is the forward's, and with the same layout (panels of lanes, keys one after another):
 //
-//     dS[key][lane]  = P[key][lane] * (sum_t V[key][t] * dO[t][lane] - D[lane])         dO: the panel packed, [value_dim,
-//     panel] dQ[t][lane]   += sum_key K[key][t] * dS[key][lane] dK[key][t]    += sum_lane dS[key][lane] * Q[lane][t] t across
-//     vector lanes; rows of Q as stored dV[key][t]    += sum_lane P[key][lane] * dO[lane][t]
+//     dS[key][lane] = P[key][lane] * (sum_t V[key][t] * dO[t][lane] - D[lane])    dO: the panel packed, [value_dim, panel]
+//     dQ[t][lane] += sum_key K[key][t] * dS[key][lane]
+//     dK[key][t] += sum_lane dS[key][lane] * Q[lane][t]                           t across vector lanes; rows of Q as stored
+//     dV[key][t] += sum_lane P[key][lane] * dO[lane][t]
 //
 // The last three start from 0 for every block of keys or lanes and are added to what is there: chains stay short.
 //

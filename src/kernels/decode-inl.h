@@ -12,7 +12,7 @@
 #endif
 
 #include "hwy/cache_control.h"
-#include "kernels/block-inl.h"
+#include "kernels/results-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {

@@ -14,8 +14,8 @@
 #define MULTIHEAD_KERNELS_OBSERVED_FORWARD_INL_H_
 #endif
 
-#include "kernels/block-inl.h"
 #include "kernels/observe.h"
+#include "kernels/results-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace multihead::kernels::HWY_NAMESPACE {

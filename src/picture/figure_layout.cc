@@ -24,6 +24,33 @@ std::string share_of(Index count, Index all) {
   return text;
 }
 
+// Puts the legend's entries from left to right, on a new line where the figure ends. Returns the height.
+double place_legend(FigureLayout& layout, double left, double top, double right) {
+  double x = left, y = top;
+  for (LegendEntry& entry : layout.legend) {
+    const double width = 2.2 * layout.em + text_width(entry.text, layout.em);
+    if (x > left && x + width > right) {
+      x = left;
+      y += 1.8 * layout.em;
+    }
+    entry.at = {x, y};
+    x += width + 1.8 * layout.em;
+  }
+  return layout.legend.empty() ? 0 : y + 1.8 * layout.em - top;
+}
+
+// The height that the colour bar takes, triangles and all: that of the plots, or more where they are very low.
+double bar_room(const FigureLayout& layout, const Box& beside) { return std::max(beside.height, 9 * layout.em); }
+
+// Puts the colour bar right of the plots, with room for the triangles at both ends, which stand for what is beyond the domain.
+// Returns the right end of its words.
+double place_bar(FigureLayout& layout, const Box& beside) {
+  const double em = layout.em, height = bar_room(layout, beside);
+  layout.bar = {std::round(beside.right() + 1.6 * em), beside.y + std::round(1.3 * em), std::round(1.2 * em),
+                std::round(height - 2.6 * em)};
+  return layout.bar.right() + 0.8 * em + layout.scale_label_width + 2.2 * em;
+}
+
 }  // namespace
 
 std::vector<LegendEntry> legend_of(const ValueScale& scale, const Census& census) {
@@ -79,50 +106,36 @@ void choose_ticks(const Figure& figure, FigureLayout& layout) {
   layout.scale_label_width = widest(layout.scale_ticks, em);
 }
 
-double place_legend(FigureLayout& layout, double left, double top, double right) {
-  double x = left, y = top;
-  for (LegendEntry& entry : layout.legend) {
-    const double width = 2.2 * layout.em + text_width(entry.text, layout.em);
-    if (x > left && x + width > right) {
-      x = left;
-      y += 1.8 * layout.em;
-    }
-    entry.at = {x, y};
-    x += width + 1.8 * layout.em;
-  }
-  return layout.legend.empty() ? 0 : y + 1.8 * layout.em - top;
+Point plot_corner(const Figure& figure, const FigureLayout& layout) {
+  const double em = layout.em, margin = em;
+  return {std::round(margin + 1.7 * em + layout.row_label_width + 0.9 * em),
+          std::round(margin + 1.7 * em + 1.5 * em * static_cast<double>(figure.notes.size()) + 0.5 * em)};
 }
 
-double bar_room(const FigureLayout& layout, const Box& beside) { return std::max(beside.height, 9 * layout.em); }
-
-double place_bar(FigureLayout& layout, const Box& beside) {
-  const double em = layout.em, height = bar_room(layout, beside);
-  layout.bar = {std::round(beside.right() + 1.6 * em), beside.y + std::round(1.3 * em), std::round(1.2 * em),
-                std::round(height - 2.6 * em)};
-  return layout.bar.right() + 0.8 * em + layout.scale_label_width + 2.2 * em;
+void place_surroundings(const Figure& figure, const Box& plots, FigureLayout& layout) {
+  const double em = layout.em, margin = em;
+  double right = place_bar(layout, plots) + margin;
+  right = std::max(right, margin + text_width(figure.title, 1.25 * em) * 1.06 + margin);
+  for (const std::string& note : figure.notes) right = std::max(right, 2 * margin + text_width(note, em));
+  layout.width = static_cast<Index>(std::ceil(right));
+  double bottom = std::max(plots.bottom() + 0.6 * em + layout.key_label_height + 2 * em, plots.y + bar_room(layout, plots));
+  bottom += layout.legend.empty() ? 0 : 0.8 * em;
+  bottom += place_legend(layout, plots.x, bottom, right - margin);
+  layout.height = static_cast<Index>(std::ceil(bottom + margin * 0.6));
 }
 
 FigureLayout layout_of(const Figure& figure) {
   FigureLayout layout;
   layout.em = figure.text_size > 0 ? static_cast<double>(figure.text_size)
                                    : std::clamp(std::round(static_cast<double>(figure.plot_size) / 44), 11.0, 40.0);
-  const double em = layout.em, margin = em;
   size_cells(figure, layout);
   choose_ticks(figure, layout);
   layout.legend = legend_of(figure.scale, census_of(figure.scale, figure.cells));
 
-  layout.plot.x = std::round(margin + 1.7 * em + layout.row_label_width + 0.9 * em);
-  layout.plot.y = std::round(margin + 1.7 * em + 1.5 * em * static_cast<double>(figure.notes.size()) + 0.5 * em);
-  double right = place_bar(layout, layout.plot) + margin;
-  right = std::max(right, margin + text_width(figure.title, 1.25 * em) * 1.06 + margin);
-  for (const std::string& note : figure.notes) right = std::max(right, 2 * margin + text_width(note, em));
-  layout.width = static_cast<Index>(std::ceil(right));
-
-  double bottom = std::max(layout.plot.bottom() + 0.6 * em + layout.key_label_height + 2 * em,
-                           layout.plot.y + bar_room(layout, layout.plot));
-  bottom += layout.legend.empty() ? 0 : 0.8 * em;
-  bottom += place_legend(layout, layout.plot.x, bottom, right - margin);
-  layout.height = static_cast<Index>(std::ceil(bottom + margin * 0.6));
+  const Point corner = plot_corner(figure, layout);
+  layout.plot.x = corner.x;
+  layout.plot.y = corner.y;
+  place_surroundings(figure, layout.plot, layout);
   return layout;
 }
 

@@ -36,12 +36,9 @@ void size_cells(const Figure& figure, FigureLayout& layout);
 void choose_ticks(const Figure& figure, FigureLayout& layout);
 /// Everything in a picture that the colour bar does not explain.
 std::vector<LegendEntry> legend_of(const ValueScale& scale, const Census& census);
-/// Puts the colour bar right of the plots, with room for the triangles at both ends, which stand for what is beyond the domain.
-/// Returns the right end of its words.
-double place_bar(FigureLayout& layout, const Box& beside);
-/// The height that it takes, triangles and all: that of the plots, or more where they are very low.
-double bar_room(const FigureLayout& layout, const Box& beside);
-/// Puts the legend's entries from left to right, on a new line where the figure ends. Returns the height.
-double place_legend(FigureLayout& layout, double left, double top, double right);
+/// Where the plots begin: below title and notes, right of the rows' labels. After choose_ticks().
+Point plot_corner(const Figure& figure, const FigureLayout& layout);
+/// Colour bar and legend around the plots, and the picture's size.
+void place_surroundings(const Figure& figure, const Box& plots, FigureLayout& layout);
 
 }  // namespace multihead::picture

@@ -43,7 +43,7 @@ double text_size_of(const Sheet& sheet, Index columns) {
 }
 
 // A name above each panel; labels of the keys stand below the lowest of each column, and may be as wide as they are.
-void place_panels(const Sheet& sheet, double left, double top, SheetLayout& layout) {
+void place_panels(const Sheet& sheet, Point corner, SheetLayout& layout) {
   const FigureLayout& common = layout.common;
   const double em = common.em, name = std::round(1.5 * em), below = std::round(0.5 * em);
   double widest = 0;
@@ -51,12 +51,12 @@ void place_panels(const Sheet& sheet, double left, double top, SheetLayout& layo
   const double beside = std::round(std::max(0.8 * em, common.upright_key_labels ? 0 : 0.6 * widest + 0.3 * em));
   for (std::size_t i = 0; i < sheet.panels.size(); ++i) {
     const Index row = static_cast<Index>(i) / layout.columns, column = static_cast<Index>(i) % layout.columns;
-    layout.plots.push_back({left + static_cast<double>(column) * (common.plot.width + beside),
-                            top + name + static_cast<double>(row) * (common.plot.height + name + below), common.plot.width,
+    layout.plots.push_back({corner.x + static_cast<double>(column) * (common.plot.width + beside),
+                            corner.y + name + static_cast<double>(row) * (common.plot.height + name + below), common.plot.width,
                             common.plot.height});
   }
   const Box& last_of_row = layout.plots[static_cast<std::size_t>(layout.columns) - 1];
-  layout.around = {left, top + name, last_of_row.right() - left, layout.plots.back().bottom() - top - name};
+  layout.around = {corner.x, corner.y + name, last_of_row.right() - corner.x, layout.plots.back().bottom() - corner.y - name};
 }
 
 }  // namespace
@@ -77,25 +77,14 @@ SheetLayout layout_of(const Sheet& sheet) {
   FigureLayout& common = layout.common;
   layout.columns = columns_of(static_cast<Index>(sheet.panels.size()));
   common.em = text_size_of(sheet, layout.columns);
-  const double em = common.em, margin = em;
   const Figure first = figure_of(sheet, sheet.panels.front());
   size_cells(first, common);
   choose_ticks(first, common);
   common.legend = legend_of(sheet.common.scale, census_of(sheet));
 
-  const double left = std::round(margin + 1.7 * em + common.row_label_width + 0.9 * em);
-  place_panels(sheet, left, std::round(margin + 1.7 * em + 1.5 * em * static_cast<double>(first.notes.size()) + 0.5 * em),
-               layout);
+  place_panels(sheet, plot_corner(first, common), layout);
   common.plot = layout.plots.front();
-  double right = place_bar(common, layout.around) + margin;
-  right = std::max(right, margin + text_width(first.title, 1.25 * em) * 1.06 + margin);
-  for (const std::string& note : first.notes) right = std::max(right, 2 * margin + text_width(note, em));
-  common.width = static_cast<Index>(std::ceil(right));
-  double bottom = std::max(layout.around.bottom() + 0.6 * em + common.key_label_height + 2 * em,
-                           layout.around.y + bar_room(common, layout.around));
-  bottom += common.legend.empty() ? 0 : 0.8 * em;
-  bottom += place_legend(common, left, bottom, right - margin);
-  common.height = static_cast<Index>(std::ceil(bottom + margin * 0.6));
+  place_surroundings(first, layout.around, common);
   return layout;
 }
 
