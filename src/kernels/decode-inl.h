@@ -62,7 +62,7 @@ class Ahead {
 // keeps all of them in registers, and spills the sums.
 template <typename T>
 HWY_INLINE const T* forgotten(const T* pointer) {
-  asm volatile("" : "+r"(pointer));
+  asm volatile("" : "+r"(pointer) : : "memory");
   return pointer;
 }
 
@@ -75,71 +75,149 @@ struct Elements {
   HWY_INLINE const T* row(Index index) const { return data + index * stride; }
 };
 
-// Four adjacent elements of kD rows as f32, one 128-bit block a row: block b of the result is row `4 * b` of the rows given.
+// Columns of K that are turned together: 16 bytes of a row.
+template <typename T>
+inline constexpr Index kColumns = 16 / static_cast<Index>(sizeof(T));
+
 #if HWY_TARGET != HWY_SCALAR
-template <typename D, typename T>
-HWY_INLINE hn::Vec<D> load_blocks(D d, Elements<T> rows, Index t) {
-  if constexpr (hn::MaxLanes(d) == 4) {
-    return load_floats(d, rows.data + t);
+using DecodeBits = hn::RebindToUnsigned<DecodeTag>;
+inline constexpr DecodeBits kDecodeBits;
+
+// load(row) of every fourth row, one 128-bit block each: block b of the result is row 4 b.
+template <typename D, typename Load>
+HWY_INLINE hn::Vec<D> load_blocks(D d, Index row, const Load& load) {
+  if constexpr (hn::MaxLanes(d) * sizeof(hn::TFromD<D>) == 16) {
+    return load(d, row);
   } else {
     const hn::Half<D> half;
-    constexpr Index kUpper = static_cast<Index>(hn::MaxLanes(half));
-    return hn::Combine(d, load_blocks(half, Elements<T>{rows.row(kUpper), rows.stride}, t), load_blocks(half, rows, t));
+    constexpr Index kUpper = kD / 2;
+    return hn::Combine(d, load_blocks(half, row + kUpper, load), load_blocks(half, row, load));
   }
 }
 
-// Four elements, from t on, of kD rows as f32 vectors over rows.
-struct Columns {
-  DecodeVec x0, x1, x2, x3;
+// Four vectors over kD rows: a 4 x 4 transposition in every 128-bit block. Row 4 b + r of the rows lies in lane 4 b + r.
+struct Turned {
+  hn::Vec<DecodeBits> x[4];
 };
 
-// A 4 x 4 transposition in every 128-bit block. Row 4 b + r of the rows lies in lane 4 b + r.
-template <typename T>
-HWY_INLINE Columns load_columns(Elements<T> rows, Index t) {
-  const hn::RepartitionToWide<hn::RebindToUnsigned<DecodeTag>> pairs;
-  const T* const first = forgotten(rows.data) + t;
-  const auto blocks = [&](Index r) HWY_ATTR {
-    return load_blocks(kDecodeTag, Elements<T>{first + r * rows.stride, rows.stride}, 0);
-  };
-  const DecodeVec a = blocks(0), b = blocks(1), c = blocks(2), d = blocks(3);
-  const auto ab01 = hn::BitCast(pairs, hn::InterleaveLower(kDecodeTag, a, b)),
-             ab23 = hn::BitCast(pairs, hn::InterleaveUpper(kDecodeTag, a, b));
-  const auto cd01 = hn::BitCast(pairs, hn::InterleaveLower(kDecodeTag, c, d)),
-             cd23 = hn::BitCast(pairs, hn::InterleaveUpper(kDecodeTag, c, d));
-  return {hn::BitCast(kDecodeTag, hn::InterleaveLower(pairs, ab01, cd01)),
-          hn::BitCast(kDecodeTag, hn::InterleaveUpper(pairs, ab01, cd01)),
-          hn::BitCast(kDecodeTag, hn::InterleaveLower(pairs, ab23, cd23)),
-          hn::BitCast(kDecodeTag, hn::InterleaveUpper(pairs, ab23, cd23))};
+template <typename Load>
+HWY_INLINE Turned turn(const Load& load) {
+  const hn::RepartitionToWide<DecodeBits> pairs;
+  const auto blocks = [&](Index row) HWY_ATTR { return load_blocks(kDecodeBits, row, load); };
+  const auto a = blocks(0), b = blocks(1), c = blocks(2), d = blocks(3);
+  const auto ab01 = hn::BitCast(pairs, hn::InterleaveLower(kDecodeBits, a, b)),
+             ab23 = hn::BitCast(pairs, hn::InterleaveUpper(kDecodeBits, a, b));
+  const auto cd01 = hn::BitCast(pairs, hn::InterleaveLower(kDecodeBits, c, d)),
+             cd23 = hn::BitCast(pairs, hn::InterleaveUpper(kDecodeBits, c, d));
+  return {{hn::BitCast(kDecodeBits, hn::InterleaveLower(pairs, ab01, cd01)),
+           hn::BitCast(kDecodeBits, hn::InterleaveUpper(pairs, ab01, cd01)),
+           hn::BitCast(kDecodeBits, hn::InterleaveLower(pairs, ab23, cd23)),
+           hn::BitCast(kDecodeBits, hn::InterleaveUpper(pairs, ab23, cd23))}};
 }
 
-// Of 16-bit elements 8 rows fit one 128-bit vector: transposed first and converted then, half as much is converted and no
-// halves of vectors need joining.
-#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
+// 16 bytes of a row as they are.
 template <typename T>
-requires(sizeof(T) == 2) HWY_INLINE Columns load_columns(Elements<T> rows, Index t) {
-  const hn::FixedTag<std::uint16_t, 8> d16;
-  const hn::FixedTag<std::uint32_t, 4> d32;
-  const hn::FixedTag<std::uint64_t, 2> d64;
+HWY_INLINE Turned turn_bytes(Elements<T> rows, Index t) {
   const T* const first = forgotten(rows.data) + t;
-  // Two rows' elements alternating: t of both, t + 1 of both …
-  const auto two_rows = [&](Index r) HWY_ATTR {
-    const auto row = [&](Index index) HWY_ATTR {
-      const auto* at = reinterpret_cast<const std::uint16_t*>(first + index * rows.stride);
-      return hn::ZeroExtendVector(d16, hn::LoadU(hn::Half<decltype(d16)>(), at));
+  return turn([&](auto d, Index row) HWY_ATTR {
+    const hn::Repartition<std::uint8_t, decltype(d)> bytes;
+    return hn::BitCast(d, hn::LoadU(bytes, reinterpret_cast<const std::uint8_t*>(first + row * rows.stride)));
+  });
+}
+
+// Calls add(group, index, column) for the columns t + index of kGroups * kD rows, as f32, index ascending.
+template <int kGroups, typename Add>
+HWY_INLINE void for_each_column(Elements<float> rows, Index t, const Add& add) {
+  HWY_UNROLL(8)
+  for (int g = 0; g < kGroups; ++g) {
+    const Turned turned = turn_bytes(Elements<float>{rows.row(g * kD), rows.stride}, t);
+    HWY_UNROLL(4)
+    for (int i = 0; i < 4; ++i) add(g, i, hn::BitCast(kDecodeTag, turned.x[i]));
+  }
+}
+
+// bf16 travels as pairs of columns, and is f32 as soon as the other of the pair is gone.
+template <int kGroups, typename Add>
+HWY_INLINE void for_each_column(Elements<BFloat16> rows, Index t, const Add& add) {
+  HWY_UNROLL(8)
+  for (int g = 0; g < kGroups; ++g) {
+    const Turned turned = turn_bytes(Elements<BFloat16>{rows.row(g * kD), rows.stride}, t);
+    HWY_UNROLL(4)
+    for (int i = 0; i < 4; ++i) {
+      add(g, 2 * i, hn::BitCast(kDecodeTag, hn::ShiftLeft<16>(turned.x[i])));
+      add(g, 2 * i + 1, hn::BitCast(kDecodeTag, hn::And(turned.x[i], hn::Set(kDecodeBits, 0xffff0000u))));
+    }
+  }
+}
+
+// f16 has to be adjacent to be converted. Two groups are turned as 16-bit numbers, which fill their vectors, and converted on
+// the way back from memory, where that costs no more than a load.
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
+HWY_INLINE void turn_halves(Elements<Float16> rows, Index t, std::uint16_t* HWY_RESTRICT turned) {
+  const hn::FixedTag<std::uint16_t, 16> d16;
+  const hn::FixedTag<std::uint32_t, 8> d32;
+  const hn::FixedTag<std::uint64_t, 4> d64;
+  const Float16* const first = forgotten(rows.data) + t;
+  const auto block = [&](Index row) HWY_ATTR {
+    const auto load = [&](Index index) HWY_ATTR {
+      return hn::LoadU(hn::Half<decltype(d16)>(), reinterpret_cast<const std::uint16_t*>(first + index * rows.stride));
     };
-    return hn::BitCast(d32, hn::InterleaveLower(d16, row(r), row(r + 1)));
+    return hn::Combine(d16, load(row + 8), load(row));
   };
-  const auto a = two_rows(0), b = two_rows(2), c = two_rows(4), e = two_rows(6);
-  const auto ab01 = hn::BitCast(d64, hn::InterleaveLower(d32, a, b)), ab23 = hn::BitCast(d64, hn::InterleaveUpper(d32, a, b));
-  const auto ce01 = hn::BitCast(d64, hn::InterleaveLower(d32, c, e)), ce23 = hn::BitCast(d64, hn::InterleaveUpper(d32, c, e));
-  const auto floats = [&](auto column) HWY_ATTR {
-    using Stored = std::conditional_t<std::is_same_v<T, Float16>, hwy::float16_t, hwy::bfloat16_t>;
-    return hn::PromoteTo(kDecodeTag, hn::BitCast(hn::Rebind<Stored, DecodeTag>(), column));
+  // Of rows r … r + 3: the elements t … t + 3 of all four, two to a vector, then t + 4 … t + 7.
+  const auto four_rows = [&](Index r, auto& lower, auto& upper) HWY_ATTR {
+    const auto a = block(r), b = block(r + 1), c = block(r + 2), d = block(r + 3);
+    const auto ab_lower = hn::BitCast(d32, hn::InterleaveLower(d16, a, b));
+    const auto ab_upper = hn::BitCast(d32, hn::InterleaveUpper(d16, a, b));
+    const auto cd_lower = hn::BitCast(d32, hn::InterleaveLower(d16, c, d));
+    const auto cd_upper = hn::BitCast(d32, hn::InterleaveUpper(d16, c, d));
+    lower[0] = hn::BitCast(d64, hn::InterleaveLower(d32, ab_lower, cd_lower));
+    lower[1] = hn::BitCast(d64, hn::InterleaveUpper(d32, ab_lower, cd_lower));
+    upper[0] = hn::BitCast(d64, hn::InterleaveLower(d32, ab_upper, cd_upper));
+    upper[1] = hn::BitCast(d64, hn::InterleaveUpper(d32, ab_upper, cd_upper));
   };
-  return {floats(hn::InterleaveLower(d64, ab01, ce01)), floats(hn::InterleaveUpper(d64, ab01, ce01)),
-          floats(hn::InterleaveLower(d64, ab23, ce23)), floats(hn::InterleaveUpper(d64, ab23, ce23))};
+  hn::Vec<decltype(d64)> first_lower[2], first_upper[2], last_lower[2], last_upper[2];
+  four_rows(0, first_lower, first_upper);
+  four_rows(4, last_lower, last_upper);
+  const auto store = [&](Index column, const auto& a, const auto& b) HWY_ATTR {
+    hn::Store(hn::BitCast(d16, hn::InterleaveLower(d64, a, b)), d16, turned + 16 * column);
+    hn::Store(hn::BitCast(d16, hn::InterleaveUpper(d64, a, b)), d16, turned + 16 * (column + 1));
+  };
+  store(0, first_lower[0], last_lower[0]);
+  store(2, first_lower[1], last_lower[1]);
+  store(4, first_upper[0], last_upper[0]);
+  store(6, first_upper[1], last_upper[1]);
 }
 #endif
+
+template <int kGroups, typename Add>
+HWY_INLINE void for_each_column(Elements<Float16> rows, Index t, const Add& add) {
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
+  if constexpr (kGroups % 2 == 0) {
+    HWY_UNROLL(8)
+    for (int g = 0; g < kGroups; g += 2) {
+      alignas(32) std::uint16_t turned[2 * kD * kColumns<Float16>];
+      turn_halves({rows.row(g * kD), rows.stride}, t, turned);
+      const auto* column = reinterpret_cast<const Float16*>(forgotten(turned));
+      HWY_UNROLL(8)
+      for (int i = 0; i < kColumns<Float16>; ++i, column += 2 * kD) {
+        add(g, i, load_floats(kDecodeTag, column));
+        add(g + 1, i, load_floats(kDecodeTag, column + kD));
+      }
+    }
+    return;
+  }
+#endif
+  for (int g = 0; g < kGroups; ++g) {
+    const Float16* const first = forgotten(rows.row(g * kD)) + t;
+    for (Index at = 0; at < kColumns<Float16>; at += 4) {
+      const Turned turned = turn([&](auto d, Index row) HWY_ATTR {
+        return hn::BitCast(d, load_floats(hn::RebindToFloat<decltype(d)>(), first + row * rows.stride + at));
+      });
+      for (int i = 0; i < 4; ++i) add(g, at + i, hn::BitCast(kDecodeTag, turned.x[i]));
+    }
+  }
+}
 #endif
 
 // Scores of kQueries lanes against kGroups * kD keys. query: [head_dim, kQueries]; scores: [kQueries, kKeyBlock].
@@ -154,22 +232,14 @@ HWY_INLINE void score_group(Elements<T> keys, const float* HWY_RESTRICT query, I
   }
   Index t = 0;
 #if HWY_TARGET != HWY_SCALAR
-  for (; t + 4 <= head_dim; t += 4) {
+  for (; t + kColumns<T> <= head_dim; t += kColumns<T>) {
     ahead.step();
-    HWY_UNROLL(8)
-    for (int g = 0; g < kGroups; ++g) {
-      const Columns x = load_columns(Elements<T>{keys.row(g * kD), keys.stride}, t);
-      const float* again = forgotten(query) + t * kQueries;
-      const auto add = [&](DecodeVec column, Index index) HWY_ATTR {
-        HWY_UNROLL(8)
-        for (int q = 0; q < kQueries; ++q)
-          sum[g][q] = hn::MulAdd(column, hn::Set(kDecodeTag, again[index * kQueries + q]), sum[g][q]);
-      };
-      add(x.x0, 0);
-      add(x.x1, 1);
-      add(x.x2, 2);
-      add(x.x3, 3);
-    }
+    const float* again = forgotten(query) + t * kQueries;
+    for_each_column<kGroups>(keys, t, [&](int g, Index index, DecodeVec column) HWY_ATTR {
+      HWY_UNROLL(8)
+      for (int q = 0; q < kQueries; ++q)
+        sum[g][q] = hn::MulAdd(column, hn::Set(kDecodeTag, again[index * kQueries + q]), sum[g][q]);
+    });
   }
 #endif
   for (; t < head_dim; ++t) {
@@ -310,14 +380,16 @@ HWY_INLINE void pack_decode_queries(const BlockContext& c) {
 }
 
 // How the registers are shared. A sum is a chain of multiply-adds, each waiting for the last (4 cycles, two can start a cycle),
-// so 8 chains are the least that keeps the units busy, and 12 of 16 registers leave room for the operands. kPiece keys of K,
-// then of V, are worked on while the next are asked for.
+// so 8 chains are the least that keeps the units busy, and 12 of 16 registers leave room for the operands. One query over f32
+// is content with two: memory is slower, and four rows of kD keys of width 128 and the next four, 32 KiB, were partly gone from
+// L1 before they were read (Zen 5: 0.68 of the bandwidth, with two rows 0.81).
+template <int kQueries, typename T>
+inline constexpr int kKeyGroups = kQueries == 1 && sizeof(T) == 2 ? 4 : 2;
 template <int kQueries>
-struct DecodeTile {
-  static constexpr int kGroups = kQueries == 1 ? 4 : 2;
-  static constexpr int kVectors = kQueries == 1 ? 8 : (kQueries == 2 ? 4 : 2);
-  static constexpr Index kPiece = kGroups * kD;
-};
+inline constexpr int kValueVectors = kQueries == 1 ? 8 : (kQueries == 2 ? 4 : 2);
+
+// Values that are worked on while the next are asked for; of keys it is a tile.
+inline constexpr Index kValuePiece = 2 * kD;
 
 // Keys [begin, end) of K or V as memory, if their elements are adjacent and there are any.
 HWY_INLINE Ahead ahead_of(const BlockContext& c, const Strided<const void>& array, Index dim, Index begin, Index end) {
@@ -327,26 +399,25 @@ HWY_INLINE Ahead ahead_of(const BlockContext& c, const Strided<const void>& arra
           end - begin};
 }
 
-// What is to be read after keys [begin, end) of K in a key block that ends at block_end: the next keys, or the first values.
-template <int kQueries>
-HWY_INLINE Ahead after_keys(const BlockContext& c, Index block_begin, Index next, Index block_end) {
-  constexpr Index kPiece = DecodeTile<kQueries>::kPiece;
-  const AttentionProblem& problem = c.problem;
-  if (next < block_end) return ahead_of(c, problem.key, problem.head_dim, next, std::min(next + kPiece, block_end));
-  return ahead_of(c, problem.value, problem.value_dim, block_begin, std::min(block_begin + kPiece, block_end));
+// The first values of a key block.
+HWY_INLINE Ahead first_values(const BlockContext& c, Index begin, Index end) {
+  return ahead_of(c, c.problem.value, c.problem.value_dim, begin, std::min(begin + kValuePiece, end));
 }
 
-// Scores of the keys [begin, end), whose elements are adjacent.
+// Scores of the keys [begin, end), whose elements are adjacent. The values of the same keys are wanted next.
 template <int kQueries, typename T>
 HWY_INLINE void decode_scores(const BlockContext& c, Elements<T> keys, Index begin, Index end) {
-  constexpr Index kPiece = DecodeTile<kQueries>::kPiece;
+  constexpr int kGroups = kKeyGroups<kQueries, T>;
+  constexpr Index kPiece = kGroups * kD;
   const Index dim = c.problem.head_dim, count = end - begin;
   const auto from = [&](Index key) HWY_ATTR { return Elements<T>{keys.row(key), keys.stride}; };
   Index key = 0;
   for (; key + kPiece <= count; key += kPiece) {
-    Ahead ahead = after_keys<kQueries>(c, begin, begin + key + kPiece, end);
-    ahead.share_out(dim / 4);
-    score_group<kQueries, DecodeTile<kQueries>::kGroups>(from(key), c.packed_query, dim, c.scores + key, ahead);
+    const Index next = begin + key + kPiece;
+    Ahead ahead =
+        next < end ? ahead_of(c, c.problem.key, dim, next, std::min(next + kPiece, end)) : first_values(c, begin, end);
+    ahead.share_out(dim / kColumns<T>);
+    score_group<kQueries, kGroups>(from(key), c.packed_query, dim, c.scores + key, ahead);
   }
   Ahead none;
   for (; key + kD <= count; key += kD) {
@@ -373,7 +444,7 @@ HWY_INLINE void decode_scores(const BlockContext& c, Index begin, Index end) {
 template <int kQueries, typename T>
 HWY_INLINE void add_values(const BlockContext& c, const T* value, Index stride, Index count, const float* weights,
                            const float* alpha, Ahead ahead) {
-  constexpr int kVectors = DecodeTile<kQueries>::kVectors;
+  constexpr int kVectors = kValueVectors<kQueries>;
   constexpr Index kStep = kVectors * kD;
   const Index dim = c.problem.value_dim;
   float* output = c.state.output;
@@ -391,14 +462,13 @@ HWY_INLINE void add_values(const BlockContext& c, const T* value, Index stride, 
 
 template <int kQueries>
 HWY_INLINE void decode_output(const BlockContext& c, Index begin, Index end, const Ahead& next_block, const float* alpha) {
-  constexpr Index kPiece = DecodeTile<kQueries>::kPiece;
   const Strided<const void>& array = c.problem.value;
   const Index dim = c.problem.value_dim;
   float once[kQueries];
   std::copy_n(alpha, kQueries, once);
-  for (Index key = begin; key < end; key += kPiece) {
-    const Index next = std::min(key + kPiece, end), count = next - key;
-    const Ahead ahead = next < end ? ahead_of(c, array, dim, next, std::min(next + kPiece, end)) : next_block;
+  for (Index key = begin; key < end; key += kValuePiece) {
+    const Index next = std::min(key + kValuePiece, end), count = next - key;
+    const Ahead ahead = next < end ? ahead_of(c, array, dim, next, std::min(next + kValuePiece, end)) : next_block;
     const float* weights = c.scores + (key - begin);
     const Index offset = key_offset(c, array, key);
     if (array.strides[3] == 1) {
@@ -413,19 +483,24 @@ HWY_INLINE void decode_output(const BlockContext& c, Index begin, Index end, con
   }
 }
 
+// The first keys of the key block that begins at `begin`.
+template <int kQueries>
+HWY_INLINE Ahead first_keys(const BlockContext& c, Index begin, Index end) {
+  const Strided<const void>& array = c.problem.key;
+  const Index groups = size_of(array.dtype) == 2 ? kKeyGroups<kQueries, BFloat16> : kKeyGroups<kQueries, float>;
+  return ahead_of(c, array, c.problem.head_dim, begin, std::min(begin + groups * kD, end));
+}
+
 // One chunk of keys into c.state; its output is [lanes, value_dim].
 HWY_INLINE void walk_decode(const BlockContext& c, KeyRange visible, Index chunk) {
   reset(c, c.state);
-  const AttentionProblem& problem = c.problem;
   for_each_key_block(visible, chunk, [&](Index block_begin, Index end) HWY_ATTR {
     const Index begin = std::max(block_begin, visible.begin);  // a window's left end hides the first keys
     with_constant<static_cast<int>(kDecodeLanes)>(c.lanes, [&](auto lanes) HWY_ATTR {
-      constexpr Index kPiece = DecodeTile<lanes()>::kPiece;
       float alpha[lanes()];
       decode_scores<lanes()>(c, begin, end);
       decode_softmax<lanes()>(c.scores, end - begin, c.state, alpha);
-      decode_output<lanes()>(c, begin, end,
-                             ahead_of(c, problem.key, problem.head_dim, end, std::min(end + kPiece, visible.end)), alpha);
+      decode_output<lanes()>(c, begin, end, first_keys<lanes()>(c, end, visible.end), alpha);
     });
     std::fill_n(c.state.seen, c.padded, 1.0f);
   });
