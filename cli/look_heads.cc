@@ -77,8 +77,9 @@ std::vector<ExaminedHead> examine(const std::vector<std::shared_ptr<const Captur
     Progress part;
     if (whole) part = [&](double done) { return whole((before + done) / static_cast<double>(request.layers.size())); };
     const AttentionMap map(captures[static_cast<std::size_t>(layer)]);
+    const std::vector<std::string> key_tokens(map.key_tokens().begin(), map.key_tokens().end());
     for (HeadStatistics& head : statistics(map, {.histogram = request.histogram}, part)) {
-      const HeadLook look = look_of(head, map.capture().labels.key_tokens);
+      const HeadLook look = look_of(head, key_tokens);
       heads.push_back({layer, std::move(head), look});
     }
     ++before;

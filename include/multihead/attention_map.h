@@ -12,6 +12,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "multihead/capture.h"
@@ -124,6 +126,9 @@ class MULTIHEAD_API AttentionMap {
   Index num_heads() const;
   Index query_len() const;
   Index key_len() const;
+  /// Labels of this entry's rows and keys, one each, or empty. They live as long as the capture.
+  std::span<const std::string> query_tokens() const;
+  std::span<const std::string> key_tokens() const;
 
   /// The smallest z at which a cell is one coefficient: ceil(log2(max(query_len, key_len) / 256)), at least 0.
   int max_zoom() const;

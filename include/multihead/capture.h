@@ -19,8 +19,9 @@ struct CaptureLabels {
   std::string model;      ///< e.g. the checkpoint's folder or family
   Index layer = -1;       ///< index of the layer in its model; -1: not known
   std::string positions;  ///< how positions enter, for people: "rotary half-split, theta 10000"
-  /// One string a query row, [query_len], or empty; the same for keys, [key_len]. Of self attention over one sequence the two
-  /// lists are equal; over a cache query_tokens are the last ones.
+  /// One string a query row, or empty: [query_len] for all batch entries, or [batch * query_len], entry after entry; the same
+  /// for keys. AttentionMap gives those of its entry. Of self attention over one sequence the two lists are equal; over a cache
+  /// query_tokens are the last ones.
   std::vector<std::string> query_tokens, key_tokens;
 };
 

@@ -62,7 +62,7 @@ MULTIHEAD_API std::string name_of(const HeadLook& look);
 /// The kind of a head. When several of those before kLocal reach their thresholds, that with the largest excess; kLocal, which
 /// contains some of them, and kBroad only without them.
 ///
-/// Needs what statistics() computes by default: distance_profile for places, columns and `key_tokens` (the capture's labels)
+/// Needs what statistics() computes by default: distance_profile for places, columns and `key_tokens` (the map's)
 /// for separators, tokens for induction and same-token heads, baselines for all. What is not there is not considered. O(key_len
 /// + distances). Throws InvalidArgument when there are key tokens, but not one for each key.
 MULTIHEAD_API HeadLook look_of(const HeadStatistics& head, const std::vector<std::string>& key_tokens = {});

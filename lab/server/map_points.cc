@@ -12,23 +12,22 @@ namespace {
 
 constexpr Index kMostBins = 1024, kMostTop = 100;
 
-const std::string& token(const std::vector<std::string>& tokens, Index at) {
+const std::string& token(std::span<const std::string> tokens, Index at) {
   static const std::string kNone;
-  return tokens.empty() ? kNone : tokens.at(static_cast<std::size_t>(at));
+  return tokens.empty() ? kNone : tokens[static_cast<std::size_t>(at)];
 }
 
 Json coefficient_json(const AttentionMap& map, Index head, Index i, Index j) {
   constexpr std::array<const char*, 4> kStates{"value", "masked", "outside", "non_finite"};
   const Coefficient coefficient = map.at(head, i, j);
-  const CaptureLabels& labels = map.capture().labels;
   return {{"i", i},
           {"j", j},
           {"state", kStates.at(static_cast<std::size_t>(coefficient.state))},
           {"probability", lab::json_of(static_cast<double>(coefficient.probability))},
           {"log2", lab::json_of(static_cast<double>(coefficient.log2))},
           {"visible", map.visible_keys(head, i)},
-          {"query_token", token(labels.query_tokens, i)},
-          {"key_token", token(labels.key_tokens, j)}};
+          {"query_token", token(map.query_tokens(), i)},
+          {"key_token", token(map.key_tokens(), j)}};
 }
 
 // begin, size: a rectangle's side, clipped to the map.
@@ -92,13 +91,13 @@ Response row(const Captures& captures, const Request& request) {
     largest.push_back({{"key", key.key},
                        {"probability", lab::json_of(static_cast<double>(key.probability))},
                        {"log2", lab::json_of(static_cast<double>(key.log2))},
-                       {"token", token(map.capture().labels.key_tokens, key.key)}});
+                       {"token", token(map.key_tokens(), key.key)}});
   }
   Json profile = Json::array();
   if (bins.count > 0) profile = profile_json(map.tile(head, {{i, i + 1}, bins.range, 1, bins.count, Pooling::kMax}));
   const double milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   return json_response({{"i", i},
-                        {"token", token(map.capture().labels.query_tokens, i)},
+                        {"token", token(map.query_tokens(), i)},
                         {"visible", map.visible_keys(head, i)},
                         {"top", std::move(largest)},
                         {"profile", std::move(profile)},
@@ -112,7 +111,7 @@ Response column(const Captures& captures, const Request& request) {
   const Bins bins = bins_of(request, map.query_len());
   Json profile = Json::array();
   if (bins.count > 0) profile = profile_json(map.tile(head, {bins.range, {j, j + 1}, bins.count, 1, Pooling::kMax}));
-  return json_response({{"j", j}, {"token", token(map.capture().labels.key_tokens, j)}, {"profile", std::move(profile)}});
+  return json_response({{"j", j}, {"token", token(map.key_tokens(), j)}, {"profile", std::move(profile)}});
 }
 
 Response visible_keys(const Captures& captures, const Request& request) {

@@ -723,14 +723,18 @@ class Capture:
 
     @property
     def query_tokens(self) -> list[str]:
-        """one string a query row, or empty"""
+        """
+        one string a query row, or empty: [query_len] for all batch entries or [batch * query_len], entry after entry
+        """
 
     @query_tokens.setter
     def query_tokens(self, arg: Sequence[str], /) -> None: ...
 
     @property
     def key_tokens(self) -> list[str]:
-        """one string a key, or empty"""
+        """
+        one string a key, or empty: [key_len] for all batch entries or [batch * key_len], entry after entry
+        """
 
     @key_tokens.setter
     def key_tokens(self, arg: Sequence[str], /) -> None: ...
@@ -856,6 +860,14 @@ class AttentionMap:
 
     @property
     def key_len(self) -> int: ...
+
+    @property
+    def query_tokens(self) -> list[str]:
+        """labels of this entry's rows, or empty"""
+
+    @property
+    def key_tokens(self) -> list[str]:
+        """labels of this entry's keys, or empty"""
 
     def visible(self, head: int, i: int, j: int) -> bool:
         """Whether row i may see key j."""
@@ -1229,7 +1241,7 @@ def look_of(head: HeadStatistics, key_tokens: Sequence[str] = ()) -> HeadLook:
     """
     The kind of a head, from its `statistics`: the largest excess over even attention that reaches its threshold.
 
-    key_tokens  the capture's, without which no head is SEPARATOR: one for each key
+    key_tokens  the map's, without which no head is SEPARATOR: one for each key
 
     What `statistics` was told to leave out is not considered. Raises InvalidArgument for another number of tokens.
     """

@@ -153,22 +153,26 @@ class Seen:
 
 
 class _Tokens:
-    """Ids that a part of a model has been given so far, batch of one; as text when somebody has a tokenizer."""
+    """Ids that a part of a model has been given so far, a list for each batch entry; as text when somebody has a tokenizer.
+
+    Only a single entry is followed from call to call: of several, beam search changes the order between calls.
+    """
 
     def __init__(self, tokenizer: Any):
         self.tokenizer = tokenizer
-        self.ids: list[int] = []
+        self.ids: list[list[int]] = []
 
     def hook(self, _module: torch.nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
         ids = named.get("input_ids", arguments[0] if arguments else None)
-        usable = isinstance(ids, torch.Tensor) and ids.dim() == 2 and ids.shape[0] == 1 and not ids.is_floating_point()
-        self.ids = self.ids + ids[0].tolist() if usable else []
+        usable = isinstance(ids, torch.Tensor) and ids.dim() == 2 and not ids.is_floating_point()
+        now = ids.tolist() if usable else []
+        self.ids = [self.ids[0] + now[0]] if len(self.ids) == len(now) == 1 else now
 
-    def last(self, count: int) -> list[str]:
-        """The last `count` tokens, or none when that many are not known."""
-        if count == 0 or len(self.ids) < count:
+    def last(self, count: int, batch: int) -> list[str]:
+        """The last `count` tokens of each entry, one entry after another, or none when that many are not known."""
+        if count == 0 or len(self.ids) != batch or any(len(entry) < count for entry in self.ids):
             return []
-        ids = self.ids[-count:]
+        ids = [i for entry in self.ids for i in entry[-count:]]
         return [str(i) for i in ids] if self.tokenizer is None else [str(t) for t in self.tokenizer.convert_ids_to_tokens(ids)]
 
 
@@ -214,11 +218,10 @@ class _Observer:
                                         **_plain(options))
         capture.name, capture.model = name, type(self.model).__name__
         capture.layer = next((int(part) for part in name.split(".") if part.isdigit()), -1)
-        if query.shape[0] == 1:
-            encoder = self.encoder is not self.decoder and "decoder" not in name
-            queries = self.encoder if encoder else self.decoder
-            capture.query_tokens = queries.last(query.shape[2])
-            capture.key_tokens = (self.encoder if _is_cross(name) else queries).last(key.shape[2])
+        encoder = self.encoder is not self.decoder and "decoder" not in name
+        queries = self.encoder if encoder else self.decoder
+        capture.query_tokens = queries.last(query.shape[2], query.shape[0])
+        capture.key_tokens = (self.encoder if _is_cross(name) else queries).last(key.shape[2], query.shape[0])
         self.seen.captures[name].append(capture)
         return output, capture
 
@@ -229,8 +232,8 @@ def observe(model: torch.nn.Module, *, layers: Iterable[str] | Callable[[str], b
     """Within it, every attention call of a transformers model is captured; the Seen stays when it ends.
 
     layers     names of attention modules, or a function of a name; None: all
-    tokenizer  turns ids into the labels of rows and columns; None: the ids themselves. Only for a batch of one: a capture has one
-               list of labels for all its batch entries
+    tokenizer  turns ids into the labels of rows and columns; None: the ids themselves. Over a cache, keys of earlier calls have
+               labels in a batch of one: larger ones may change their order between calls
     values     keep values and outputs too, for value-weighted statistics
 
     A model with another attention implementation computes with "multihead" inside, and with its own again afterwards. Every call

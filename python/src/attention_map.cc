@@ -4,6 +4,7 @@
 #include <nanobind/stl/function.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <cstring>
 
@@ -59,6 +60,8 @@ nb::object array_of(const std::vector<CellState>& values, const Dims& shape) {
   std::memcpy(tensor.data<std::uint8_t>(), values.data(), values.size());
   return python::array_of(std::move(tensor));
 }
+
+std::vector<std::string> list_of(std::span<const std::string> tokens) { return {tokens.begin(), tokens.end()}; }
 
 nb::object range(const IndexRange& r) { return nb::make_tuple(r.begin, r.end); }
 
@@ -146,6 +149,12 @@ notebook shows all heads as a picture.)");
       .def_prop_ro("num_heads", &AttentionMap::num_heads)
       .def_prop_ro("query_len", &AttentionMap::query_len)
       .def_prop_ro("key_len", &AttentionMap::key_len)
+      .def_prop_ro(
+          "query_tokens", [](const AttentionMap& self) { return list_of(self.query_tokens()); },
+          "labels of this entry's rows, or empty")
+      .def_prop_ro(
+          "key_tokens", [](const AttentionMap& self) { return list_of(self.key_tokens()); },
+          "labels of this entry's keys, or empty")
       .def("visible", &AttentionMap::visible, nb::arg("head"), nb::arg("i"), nb::arg("j"), "Whether row i may see key j.")
       .def("visible_keys", &AttentionMap::visible_keys, nb::arg("head"), nb::arg("i"), "Number of keys that row i sees.")
       .def("at", &AttentionMap::at, nb::arg("head"), nb::arg("i"), nb::arg("j"), nb::call_guard<nb::gil_scoped_release>(),

@@ -88,11 +88,11 @@ void add_labels(nb::class_<Capture>& type) {
       .def_prop_rw(
           "query_tokens", [](const Capture& c) { return c.labels.query_tokens; },
           [](Capture& c, std::vector<std::string> tokens) { c.labels.query_tokens = std::move(tokens); },
-          "one string a query row, or empty")
+          "one string a query row, or empty: [query_len] for all batch entries or [batch * query_len], entry after entry")
       .def_prop_rw(
           "key_tokens", [](const Capture& c) { return c.labels.key_tokens; },
           [](Capture& c, std::vector<std::string> tokens) { c.labels.key_tokens = std::move(tokens); },
-          "one string a key, or empty");
+          "one string a key, or empty: [key_len] for all batch entries or [batch * key_len], entry after entry");
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ void add_head_kind(nb::module_& module) {
              nb::sig("def look_of(head: HeadStatistics, key_tokens: collections.abc.Sequence[str] = ()) -> HeadLook"),
              R"(The kind of a head, from its `statistics`: the largest excess over even attention that reaches its threshold.
 
-key_tokens  the capture's, without which no head is SEPARATOR: one for each key
+key_tokens  the map's, without which no head is SEPARATOR: one for each key
 
 What `statistics` was told to leave out is not considered. Raises InvalidArgument for another number of tokens.)");
   module.def("most_interesting", &most_interesting, nb::arg("looks"),

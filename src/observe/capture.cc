@@ -68,8 +68,9 @@ void check_parts(const char* function, const Capture& c, const ValidatedProblem&
     validate_input(function, "output_weight", c.output_weight, shape, {DType::kF32, DType::kF16, DType::kBF16});
   }
   const auto tokens = [&](const std::vector<std::string>& list, const char* name, Index length) {
-    require(list.empty() || static_cast<Index>(list.size()) == length, function, ": expected no ", name, " or ", length,
-            "; got ", list.size());
+    const auto count = static_cast<Index>(list.size());
+    require(count == 0 || count == length || count == call.batch * length, function, ": expected no ", name, ", ", length,
+            " for all batch entries or ", length, " for each of ", call.batch, "; got ", count);
   };
   tokens(c.labels.query_tokens, "query_tokens", call.query_len);
   tokens(c.labels.key_tokens, "key_tokens", call.key_len);

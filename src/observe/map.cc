@@ -16,6 +16,13 @@ namespace {
 
 using kernels::KeyRange;
 
+// One entry's part of labels that are given for all entries at once or for one after another.
+std::span<const std::string> tokens_of_entry(const std::vector<std::string>& tokens, Index length, Index entry) {
+  const std::span<const std::string> all = tokens;
+  if (static_cast<Index>(all.size()) == length) return all;
+  return all.empty() ? all : all.subspan(static_cast<std::size_t>(entry * length), static_cast<std::size_t>(length));
+}
+
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
 // log2 p (and p) of one local row over local keys, into dense rows that hold -inf (and 0) elsewhere.
@@ -76,6 +83,12 @@ Index AttentionMap::batch_entry() const { return state_->view.batch(); }
 Index AttentionMap::num_heads() const { return state_->view.heads(); }
 Index AttentionMap::query_len() const { return state_->view.query_len(); }
 Index AttentionMap::key_len() const { return state_->view.key_len(); }
+std::span<const std::string> AttentionMap::query_tokens() const {
+  return tokens_of_entry(capture().labels.query_tokens, query_len(), batch_entry());
+}
+std::span<const std::string> AttentionMap::key_tokens() const {
+  return tokens_of_entry(capture().labels.key_tokens, key_len(), batch_entry());
+}
 int AttentionMap::max_zoom() const { return zoom_count(std::max(query_len(), key_len())); }
 
 Index AttentionMap::cell_size(int z) const {

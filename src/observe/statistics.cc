@@ -43,16 +43,16 @@ struct Columns {
   std::vector<Index> bin_pairs;
 };
 
-TokenIds intern(const CaptureLabels& labels) {
-  if (labels.query_tokens.empty() || labels.key_tokens.empty()) return {};
+TokenIds intern(const AttentionMap& map) {
+  if (map.query_tokens().empty() || map.key_tokens().empty()) return {};
   std::map<std::string_view, float> ids;
-  const auto numbers = [&](const std::vector<std::string>& tokens) {
+  const auto numbers = [&](std::span<const std::string> tokens) {
     std::vector<float> result;
     for (const std::string& token : tokens)
       result.push_back(ids.try_emplace(token, static_cast<float>(ids.size())).first->second);
     return result;
   };
-  return {numbers(labels.query_tokens), numbers(labels.key_tokens)};
+  return {numbers(map.query_tokens()), numbers(map.key_tokens())};
 }
 
 // Per row, [query_len]: what the kernel sums.
@@ -338,7 +338,7 @@ std::vector<HeadStatistics> statistics(const AttentionMap& map, const Statistics
   std::vector<Index> heads = request.heads;
   for (Index h = 0; request.heads.empty() && h < view.heads(); ++h) heads.push_back(h);
   for (const Index head : heads) view.require_head("statistics", head);
-  const TokenIds tokens = request.tokens ? intern(view.capture().labels) : TokenIds{};
+  const TokenIds tokens = request.tokens ? intern(map) : TokenIds{};
   std::vector<HeadStatistics> result;
   // All heads look at the same ranges, so one tells how much there is to do.
   const double pairs = heads.empty() ? 0 : Sweep(view, heads.front(), request, tokens).pairs();

@@ -84,7 +84,7 @@ std::string title_of(const AttentionMap& map, Index head) {
   return title_around(map, text);
 }
 
-Axis axis_of(const std::string& name, IndexRange range, Index length, const std::vector<std::string>& tokens) {
+Axis axis_of(const std::string& name, IndexRange range, Index length, std::span<const std::string> tokens) {
   Axis axis{name, range.begin, range.end, {}, length};
   if (!tokens.empty()) axis.labels.assign(tokens.begin() + range.begin, tokens.begin() + axis.existing_end());
   return axis;
@@ -145,8 +145,8 @@ Figure figure_of(const AttentionMap& map, const MapView& view, const Tile& tile,
   if (!origin.empty()) figure.notes.push_back(origin);
   figure.notes.push_back(grouped(map.query_len()) + (map.query_len() == 1 ? " query × " : " queries × ") +
                          grouped(map.key_len()) + (map.key_len() == 1 ? " key" : " keys") + visibility_text(capture.options));
-  figure.rows = axis_of("query", tile.rows, map.query_len(), labels.query_tokens);
-  figure.keys = axis_of("key", tile.keys, map.key_len(), labels.key_tokens);
+  figure.rows = axis_of("query", tile.rows, map.query_len(), map.query_tokens());
+  figure.keys = axis_of("key", tile.keys, map.key_len(), map.key_tokens());
   figure.scale = {view.scale, view.domain ? *view.domain : domain_for(view.scale, cells)};
   figure.scale_name = scale_name(view.scale, tile);
   figure.notes.push_back(cell_text(tile) + "; colours from " + label_of(view.scale, figure.scale.domain.low) + " to " +

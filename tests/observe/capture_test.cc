@@ -91,6 +91,7 @@ TEST(Capture, CheckNamesThePartThatDoesNotFit) {
             }).find("output_weight"),
             std::string::npos);
   EXPECT_NE(text_of([](Capture& c) { c.labels.key_tokens = {"a"}; }).find("key_tokens"), std::string::npos);
+  EXPECT_NE(text_of([](Capture& c) { c.labels.query_tokens.resize(3 * 9); }).find("query_tokens"), std::string::npos);
   EXPECT_NE(text_of([](Capture& c) { c = Capture(); }).find("query"), std::string::npos);
 }
 

@@ -1,4 +1,5 @@
 // Statistics against sums over exact float64 probabilities, one pair at a time, and the laws that they obey.
+#include <algorithm>
 #include <map>
 #include <numbers>
 
@@ -272,6 +273,27 @@ TEST(Statistics, TokensAndInduction) {
                   mean_of(exact, [&](Index i, Index j) { return j > 0 && token(i) == token(j - 1) ? 1.0 : 0.0; }), 1e-5,
                   "induction");
   EXPECT_FALSE(statistics(map, {.tokens = false}).front().has_tokens);
+}
+
+TEST(Statistics, EveryBatchEntryMayHaveTokensOfItsOwn) {
+  constexpr Index n = 20;
+  const Shape shape{.batch = 2, .heads = 1, .kv_heads = 1, .query_len = n, .key_len = n, .head_dim = 4, .value_dim = 4};
+  Capture both = capture_of(make_problem(shape, 5));
+  Random random(6);
+  for (Index i = 0; i < 2 * n; ++i) both.labels.query_tokens.push_back("t" + std::to_string(random.between(0, 6)));
+  both.labels.key_tokens = both.labels.query_tokens;
+  Capture shared = both.copy();
+  for (auto* tokens : {&shared.labels.query_tokens, &shared.labels.key_tokens})
+    tokens->erase(tokens->begin(), tokens->begin() + n);
+  const AttentionMap own(std::make_shared<const Capture>(std::move(both)), 1);
+  const AttentionMap same(std::make_shared<const Capture>(std::move(shared)), 1);
+  EXPECT_EQ(own.query_tokens().size(), n);
+  EXPECT_TRUE(std::ranges::equal(own.query_tokens(), same.query_tokens()));
+  EXPECT_TRUE(std::ranges::equal(own.key_tokens(), same.key_tokens()));
+  const HeadStatistics head = statistics(own).front(), expected = statistics(same).front();
+  ASSERT_TRUE(head.has_tokens);
+  EXPECT_EQ(head.duplicate_mass.value, expected.duplicate_mass.value);
+  EXPECT_EQ(head.induction_mass.value, expected.induction_mass.value);
 }
 
 TEST(Statistics, ValuesAndOutputsBehindTheOutputWeight) {

@@ -140,6 +140,21 @@ def test_observe_labels_and_statistics(tmp_path):
         seen.capture("nobody")
 
 
+def test_observe_labels_every_entry_of_a_batch():
+    model = model_of("llama", "multihead")
+    inputs = inputs_of("llama")
+    ids = inputs["input_ids"]
+    with torch.no_grad(), multihead.observe(model) as seen:
+        past = model(**inputs, use_cache=True).past_key_values
+        model(ids[:, :1], past_key_values=past)
+    for batch, entry in enumerate(ids.tolist()):
+        maps = seen.maps(0, call=0, batch=batch)
+        assert maps.query_tokens == maps.key_tokens == [str(i) for i in entry]
+        assert seen.statistics(call=0, batch=batch)["model.layers.0.self_attn"][0].has_tokens
+        later = seen.maps(0, batch=batch)  # keys of the call before: nobody says that the entries are still the same
+        assert later.query_tokens == [str(entry[0])] and later.key_tokens == []
+
+
 @pytest.mark.parametrize("name", ["bert", "llama", "mistral"])
 def test_observe_keeps_padding_by_its_keys(name):
     """A padded batch costs a byte a key, not one a pair, and changes no bit; a window's mask is kept as it is."""
@@ -165,7 +180,7 @@ def test_observe_chosen_layers_and_refusals():
         assert torch.equal(answer(model, inputs), plain)
         with pytest.raises(ValueError, match="observed already"), multihead.observe(model, layers=lambda name: name.endswith("attn")):
             pass
-    assert seen.layers == ["model.layers.1.self_attn"] and seen.capture(0).query_tokens == []
+    assert seen.layers == ["model.layers.1.self_attn"]
     assert seen.map(0, 0, batch=1)[3:, :3].max() == 0  # padding is not seen
     with pytest.raises(ValueError, match="layers: no module model.layers.7.self_attn"), multihead.observe(model, layers=["model.layers.7.self_attn"]):
         pass
