@@ -380,16 +380,24 @@ HWY_INLINE void pack_decode_queries(const BlockContext& c) {
 }
 
 // How the registers are shared. A sum is a chain of multiply-adds, each waiting for the last (4 cycles, two can start a cycle),
-// so 8 chains are the least that keeps the units busy, and 12 of 16 registers leave room for the operands. One query over f32
-// is content with two: memory is slower, and four rows of kD keys of width 128 and the next four, 32 KiB, were partly gone from
-// L1 before they were read (Zen 5: 0.68 of the bandwidth, with two rows 0.81).
-template <int kQueries, typename T>
-inline constexpr int kKeyGroups = kQueries == 1 && sizeof(T) == 2 ? 4 : 2;
+// so 8 chains are the least that keeps the units busy, and 12 of 16 registers leave room for the operands.
 template <int kQueries>
 inline constexpr int kValueVectors = kQueries == 1 ? 8 : (kQueries == 2 ? 4 : 2);
 
-// Values that are worked on while the next are asked for; of keys it is a tile.
-inline constexpr Index kValuePiece = 2 * kD;
+// Keys or values that are worked on while the next are asked for.
+inline constexpr Index kPiece = 2 * kD;
+
+// One query has only as many chains as groups of kD keys, and four groups are an eighth faster than two while keys come from a
+// cache. From memory two are faster, by a tenth for 16 bit and a fifth for f32: four rows of kD keys and the next four do not
+// stay in L1 until they are read (docs/design/0002-kernels.md). Nor do rows that lie apart, as a rule by powers of two.
+HWY_INLINE bool has_wide_pieces(const BlockContext& c) {
+  constexpr Index kCached = 32 << 20;  // bytes
+  const AttentionProblem& problem = c.problem;
+  const auto size = static_cast<Index>(size_of(problem.key.dtype));
+  if (c.lanes > 1 || size != 2 || problem.key.strides[2] != problem.head_dim) return false;
+  const Index keys = static_cast<Index>(problem.sequences.size()) * c.block.sequence->key_len;
+  return keys * (problem.num_heads / problem.group) * (problem.head_dim + problem.value_dim) * size <= kCached;
+}
 
 // Keys [begin, end) of K or V as memory, if their elements are adjacent and there are any.
 HWY_INLINE Ahead ahead_of(const BlockContext& c, const Strided<const void>& array, Index dim, Index begin, Index end) {
@@ -399,23 +407,24 @@ HWY_INLINE Ahead ahead_of(const BlockContext& c, const Strided<const void>& arra
           end - begin};
 }
 
-// The first values of a key block.
+// The first keys, or values, of the key block that begins at `begin`.
+HWY_INLINE Ahead first_keys(const BlockContext& c, Index begin, Index end) {
+  return ahead_of(c, c.problem.key, c.problem.head_dim, begin, std::min(begin + (has_wide_pieces(c) ? 2 : 1) * kPiece, end));
+}
 HWY_INLINE Ahead first_values(const BlockContext& c, Index begin, Index end) {
-  return ahead_of(c, c.problem.value, c.problem.value_dim, begin, std::min(begin + kValuePiece, end));
+  return ahead_of(c, c.problem.value, c.problem.value_dim, begin, std::min(begin + kPiece, end));
 }
 
 // Scores of the keys [begin, end), whose elements are adjacent. The values of the same keys are wanted next.
-template <int kQueries, typename T>
+template <int kQueries, int kGroups, typename T>
 HWY_INLINE void decode_scores(const BlockContext& c, Elements<T> keys, Index begin, Index end) {
-  constexpr int kGroups = kKeyGroups<kQueries, T>;
-  constexpr Index kPiece = kGroups * kD;
+  constexpr Index kRows = kGroups * kD;
   const Index dim = c.problem.head_dim, count = end - begin;
   const auto from = [&](Index key) HWY_ATTR { return Elements<T>{keys.row(key), keys.stride}; };
   Index key = 0;
-  for (; key + kPiece <= count; key += kPiece) {
-    const Index next = begin + key + kPiece;
-    Ahead ahead =
-        next < end ? ahead_of(c, c.problem.key, dim, next, std::min(next + kPiece, end)) : first_values(c, begin, end);
+  for (; key + kRows <= count; key += kRows) {
+    const Index next = begin + key + kRows;
+    Ahead ahead = next < end ? ahead_of(c, c.problem.key, dim, next, std::min(next + kRows, end)) : first_values(c, begin, end);
     ahead.share_out(dim / kColumns<T>);
     score_group<kQueries, kGroups>(from(key), c.packed_query, dim, c.scores + key, ahead);
   }
@@ -432,11 +441,15 @@ HWY_INLINE void decode_scores(const BlockContext& c, Index begin, Index end) {
   const Index offset = key_offset(c, array, begin);
   if (array.strides[3] == 1) {
     with_elements(array.data, array.dtype, offset, [&](const auto* key) HWY_ATTR {
-      decode_scores<kQueries>(c, Elements<std::remove_cvref_t<decltype(*key)>>{key, array.strides[2]}, begin, end);
+      const Elements<std::remove_cvref_t<decltype(*key)>> keys{key, array.strides[2]};
+      if constexpr (kQueries == 1 && sizeof(*key) == 2) {
+        if (has_wide_pieces(c)) return decode_scores<1, 4>(c, keys, begin, end);
+      }
+      decode_scores<kQueries, 2>(c, keys, begin, end);
     });
   } else {
     const Rows rows = rows_of(array, offset, end - begin, c.problem.head_dim, c.keys);
-    decode_scores<kQueries>(c, Elements<float>{rows.data, rows.stride}, begin, end);
+    decode_scores<kQueries, 2>(c, Elements<float>{rows.data, rows.stride}, begin, end);
   }
 }
 
@@ -466,9 +479,9 @@ HWY_INLINE void decode_output(const BlockContext& c, Index begin, Index end, con
   const Index dim = c.problem.value_dim;
   float once[kQueries];
   std::copy_n(alpha, kQueries, once);
-  for (Index key = begin; key < end; key += kValuePiece) {
-    const Index next = std::min(key + kValuePiece, end), count = next - key;
-    const Ahead ahead = next < end ? ahead_of(c, array, dim, next, std::min(next + kValuePiece, end)) : next_block;
+  for (Index key = begin; key < end; key += kPiece) {
+    const Index next = std::min(key + kPiece, end), count = next - key;
+    const Ahead ahead = next < end ? ahead_of(c, array, dim, next, std::min(next + kPiece, end)) : next_block;
     const float* weights = c.scores + (key - begin);
     const Index offset = key_offset(c, array, key);
     if (array.strides[3] == 1) {
@@ -483,14 +496,6 @@ HWY_INLINE void decode_output(const BlockContext& c, Index begin, Index end, con
   }
 }
 
-// The first keys of the key block that begins at `begin`.
-template <int kQueries>
-HWY_INLINE Ahead first_keys(const BlockContext& c, Index begin, Index end) {
-  const Strided<const void>& array = c.problem.key;
-  const Index groups = size_of(array.dtype) == 2 ? kKeyGroups<kQueries, BFloat16> : kKeyGroups<kQueries, float>;
-  return ahead_of(c, array, c.problem.head_dim, begin, std::min(begin + groups * kD, end));
-}
-
 // One chunk of keys into c.state; its output is [lanes, value_dim].
 HWY_INLINE void walk_decode(const BlockContext& c, KeyRange visible, Index chunk) {
   reset(c, c.state);
@@ -500,7 +505,7 @@ HWY_INLINE void walk_decode(const BlockContext& c, KeyRange visible, Index chunk
       float alpha[lanes()];
       decode_scores<lanes()>(c, begin, end);
       decode_softmax<lanes()>(c.scores, end - begin, c.state, alpha);
-      decode_output<lanes()>(c, begin, end, first_keys<lanes()>(c, end, visible.end), alpha);
+      decode_output<lanes()>(c, begin, end, first_keys(c, end, visible.end), alpha);
     });
     std::fill_n(c.state.seen, c.padded, 1.0f);
   });
