@@ -58,8 +58,8 @@ class Ahead {
   Index quads_ = 0, quads_a_row_ = 0, quads_a_step_ = 0, to_next_row_ = 0, left_in_row_ = 0;
 };
 
-// The same pointer, to a compiler that does not know it. Where it sees that pointers or elements are needed again and again it
-// keeps all of them in registers, and spills the sums.
+// The same pointer, to a compiler that knows neither it nor what lies there. Where it sees that pointers or elements are needed
+// again and again it keeps all of them in registers, and spills the sums; what was just stored it would not load.
 template <typename T>
 HWY_INLINE const T* forgotten(const T* pointer) {
   asm volatile("" : "+r"(pointer) : : "memory");
@@ -125,27 +125,21 @@ HWY_INLINE Turned turn_bytes(Elements<T> rows, Index t) {
   });
 }
 
-// Calls add(group, index, column) for the columns t + index of kGroups * kD rows, as f32, index ascending.
-template <int kGroups, typename Add>
-HWY_INLINE void for_each_column(Elements<float> rows, Index t, const Add& add) {
+// Calls add(group, index, column) for the columns t + index of kGroups * kD rows, as f32, index ascending. bf16 travels as
+// pairs of columns, and is f32 as soon as the other of the pair is gone.
+template <int kGroups, typename T, typename Add>
+HWY_INLINE void for_each_column(Elements<T> rows, Index t, const Add& add) {
   HWY_UNROLL(8)
   for (int g = 0; g < kGroups; ++g) {
-    const Turned turned = turn_bytes(Elements<float>{rows.row(g * kD), rows.stride}, t);
-    HWY_UNROLL(4)
-    for (int i = 0; i < 4; ++i) add(g, i, hn::BitCast(kDecodeTag, turned.x[i]));
-  }
-}
-
-// bf16 travels as pairs of columns, and is f32 as soon as the other of the pair is gone.
-template <int kGroups, typename Add>
-HWY_INLINE void for_each_column(Elements<BFloat16> rows, Index t, const Add& add) {
-  HWY_UNROLL(8)
-  for (int g = 0; g < kGroups; ++g) {
-    const Turned turned = turn_bytes(Elements<BFloat16>{rows.row(g * kD), rows.stride}, t);
+    const Turned turned = turn_bytes(Elements<T>{rows.row(g * kD), rows.stride}, t);
     HWY_UNROLL(4)
     for (int i = 0; i < 4; ++i) {
-      add(g, 2 * i, hn::BitCast(kDecodeTag, hn::ShiftLeft<16>(turned.x[i])));
-      add(g, 2 * i + 1, hn::BitCast(kDecodeTag, hn::And(turned.x[i], hn::Set(kDecodeBits, 0xffff0000u))));
+      if constexpr (sizeof(T) == 4) {
+        add(g, i, hn::BitCast(kDecodeTag, turned.x[i]));
+      } else {
+        add(g, 2 * i, hn::BitCast(kDecodeTag, hn::ShiftLeft<16>(turned.x[i])));
+        add(g, 2 * i + 1, hn::BitCast(kDecodeTag, hn::And(turned.x[i], hn::Set(kDecodeBits, 0xffff0000u))));
+      }
     }
   }
 }
@@ -162,7 +156,7 @@ HWY_INLINE void turn_halves(Elements<Float16> rows, Index t, std::uint16_t* HWY_
     const auto load = [&](Index index) HWY_ATTR {
       return hn::LoadU(hn::Half<decltype(d16)>(), reinterpret_cast<const std::uint16_t*>(first + index * rows.stride));
     };
-    return hn::Combine(d16, load(row + 8), load(row));
+    return hn::Combine(d16, load(row + kD), load(row));
   };
   // Of rows r … r + 3: the elements t … t + 3 of all four, two to a vector, then t + 4 … t + 7.
   const auto four_rows = [&](Index r, auto& lower, auto& upper) HWY_ATTR {
@@ -180,8 +174,8 @@ HWY_INLINE void turn_halves(Elements<Float16> rows, Index t, std::uint16_t* HWY_
   four_rows(0, first_lower, first_upper);
   four_rows(4, last_lower, last_upper);
   const auto store = [&](Index column, const auto& a, const auto& b) HWY_ATTR {
-    hn::Store(hn::BitCast(d16, hn::InterleaveLower(d64, a, b)), d16, turned + 16 * column);
-    hn::Store(hn::BitCast(d16, hn::InterleaveUpper(d64, a, b)), d16, turned + 16 * (column + 1));
+    hn::Store(hn::BitCast(d16, hn::InterleaveLower(d64, a, b)), d16, turned + 2 * kD * column);
+    hn::Store(hn::BitCast(d16, hn::InterleaveUpper(d64, a, b)), d16, turned + 2 * kD * (column + 1));
   };
   store(0, first_lower[0], last_lower[0]);
   store(2, first_lower[1], last_lower[1]);
@@ -389,7 +383,8 @@ inline constexpr Index kPiece = 2 * kD;
 
 // One query has only as many chains as groups of kD keys, and four groups are an eighth faster than two while keys come from a
 // cache. From memory two are faster, by a tenth for 16 bit and a fifth for f32: four rows of kD keys and the next four do not
-// stay in L1 until they are read (docs/design/0002-kernels.md). Nor do rows that lie apart, as a rule by powers of two.
+// stay in L1 until they are read (docs/design/0002-kernels.md). Nor do rows that lie apart, as a rule by powers of two. f32 has
+// two always: from a cache they cost one thread less than a tenth, and two threads nothing.
 HWY_INLINE bool has_wide_pieces(const BlockContext& c) {
   constexpr Index kCached = 32 << 20;  // bytes
   const AttentionProblem& problem = c.problem;
