@@ -126,7 +126,8 @@ class MULTIHEAD_API AttentionMap {
   Index num_heads() const;
   Index query_len() const;
   Index key_len() const;
-  /// Labels of this entry's rows and keys, one each, or empty. They live as long as the capture.
+  /// Labels of this entry's rows and keys, one each, or empty. They live as long as the capture's. Throws
+  /// InvalidArgument when somebody has given the capture another number of labels since.
   std::span<const std::string> query_tokens() const;
   std::span<const std::string> key_tokens() const;
 

@@ -16,11 +16,15 @@ namespace {
 
 using kernels::KeyRange;
 
-// One entry's part of labels that are given for all entries at once or for one after another.
-std::span<const std::string> tokens_of_entry(const std::vector<std::string>& tokens, Index length, Index entry) {
+// One entry's part of labels that are given for all entries at once or for one after another. Labels are people's to change
+// while a map is in use, so their number is looked at here, too.
+std::span<const std::string> tokens_of_entry(const AttentionMap& map, const std::vector<std::string>& tokens, Index length) {
   const std::span<const std::string> all = tokens;
-  if (static_cast<Index>(all.size()) == length) return all;
-  return all.empty() ? all : all.subspan(static_cast<std::size_t>(entry * length), static_cast<std::size_t>(length));
+  const Index count = static_cast<Index>(all.size()), batch = map.capture().batch();
+  if (count == 0 || count == length) return all;
+  require(count == batch * length, "AttentionMap: expected no labels, ", length, " or ", batch, " times ", length, "; got ",
+          count);
+  return all.subspan(static_cast<std::size_t>(map.batch_entry() * length), static_cast<std::size_t>(length));
 }
 
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
@@ -84,10 +88,10 @@ Index AttentionMap::num_heads() const { return state_->view.heads(); }
 Index AttentionMap::query_len() const { return state_->view.query_len(); }
 Index AttentionMap::key_len() const { return state_->view.key_len(); }
 std::span<const std::string> AttentionMap::query_tokens() const {
-  return tokens_of_entry(capture().labels.query_tokens, query_len(), batch_entry());
+  return tokens_of_entry(*this, capture().labels.query_tokens, query_len());
 }
 std::span<const std::string> AttentionMap::key_tokens() const {
-  return tokens_of_entry(capture().labels.key_tokens, key_len(), batch_entry());
+  return tokens_of_entry(*this, capture().labels.key_tokens, key_len());
 }
 int AttentionMap::max_zoom() const { return zoom_count(std::max(query_len(), key_len())); }
 

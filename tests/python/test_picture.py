@@ -164,6 +164,19 @@ def test_tokens_label_the_axes(seen):
     assert numbered <= short < width()
 
 
+def test_labels_that_do_not_fit_a_map_in_use(seen):
+    """Labels may be changed under a map, which says what does not fit and reads nothing beyond them."""
+    capture = seen[0]
+    maps = multihead.AttentionMap(capture)
+    before = capture.query_tokens
+    capture.query_tokens = ["one"]
+    for look in (lambda: maps.query_tokens, lambda: maps.picture(0), lambda: multihead.statistics(maps)):
+        with pytest.raises(ValueError, match="expected no (labels|query_tokens), 9 "):
+            look()
+    capture.query_tokens = before
+    assert maps.query_tokens == before
+
+
 def test_nothing_to_show():
     empty = multihead.capture(*(x[:, :, :0] for x in definition.inputs(3)))[1]
     assert empty._repr_png_() is None and multihead.AttentionMap(empty)._repr_png_() is None
