@@ -23,40 +23,48 @@ using DecodeVec = hn::Vec<DecodeTag>;
 inline constexpr DecodeTag kDecodeTag;
 inline constexpr Index kD = static_cast<Index>(hn::MaxLanes(kDecodeTag));
 
-// The piece of K or V that comes after the one at work, asked for a few lines at a time: it is read in tiles that the
-// hardware's own prefetchers do not recognise as a stream (without this a third of the bandwidth was reached). A piece is small
-// enough for two of them to stay in L1; asking for a whole key block ahead, 96 KiB, drove out what was about to be read.
+inline constexpr Index kLine = 64;
+alignas(kLine) inline constexpr char kNowhere[kLine] = {};
+
+// The piece of K or V that comes after the one at work, asked for line by line: it is read in tiles that the hardware's own
+// prefetchers do not recognise as a stream (without this a third of the bandwidth was reached). One line is asked for as one is
+// read, at an even pace: sixteen at once, every sixteenth time, waited for each other and lost a tenth of the bandwidth
+// (docs/design/0002-kernels.md).
 class Ahead {
  public:
   Ahead() = default;
-  Ahead(const void* data, Index row_bytes, Index stride_bytes, Index rows) : row_(static_cast<const char*>(data)) {
+  Ahead(const void* data, Index row_bytes, Index stride_bytes, Index rows) : line_(static_cast<const char*>(data)) {
     const bool adjacent = row_bytes == stride_bytes;  // then all is one long row
-    quads_a_row_ = ((adjacent ? row_bytes * rows : row_bytes) + kQuad - 1) / kQuad;
-    quads_ = adjacent ? quads_a_row_ : quads_a_row_ * rows;
-    to_next_row_ = stride_bytes - quads_a_row_ * kQuad;
-    left_in_row_ = quads_a_row_;
+    row_bytes_ = adjacent ? row_bytes * rows : row_bytes;
+    rows_after_ = adjacent ? 0 : rows - 1;
+    stride_bytes_ = stride_bytes;
+    row_end_ = line_ + row_bytes_;
   }
 
-  // `steps` calls of `step` cover the piece.
-  HWY_INLINE void share_out(Index steps) { quads_a_step_ = steps > 0 ? (quads_ + steps - 1) / steps : 0; }
-  HWY_INLINE void step() {
-    for (Index i = 0; i < quads_a_step_; ++i) {
-      hwy::Prefetch(row_);
-      hwy::Prefetch(row_ + kLine);
-      hwy::Prefetch(row_ + 2 * kLine);
-      hwy::Prefetch(row_ + 3 * kLine);
-      row_ += kQuad;
-      if (--left_in_row_ > 0) continue;
-      row_ += to_next_row_;
-      left_in_row_ = quads_a_row_;
+  // The next kLines lines of a row; after the last ones, those again and again.
+  template <int kLines>
+  HWY_INLINE const char* next() {
+    const char* const lines = line_;
+    line_ += kLines * kLine;
+    if (line_ >= row_end_) {
+      const bool last = rows_after_ == 0;
+      rows_after_ -= last ? 0 : 1;
+      row_end_ += last ? 0 : stride_bytes_;
+      line_ = last ? lines : row_end_ - row_bytes_;
     }
+    return lines;
   }
 
  private:
-  static constexpr Index kLine = 64, kQuad = 4 * kLine;
-  const char* row_ = nullptr;
-  Index quads_ = 0, quads_a_row_ = 0, quads_a_step_ = 0, to_next_row_ = 0, left_in_row_ = 0;
+  const char *line_ = kNowhere, *row_end_ = kNowhere + kLine;
+  Index row_bytes_ = kLine, rows_after_ = 0, stride_bytes_ = 0;
 };
+
+// Compilers would gather requests in one place: each stays where it is written.
+HWY_INLINE void ask_for(const char* line) {
+  asm volatile("" : "+r"(line));
+  hwy::Prefetch(line);
+}
 
 // The same pointer, to a compiler that knows neither it nor what lies there. Where it sees that pointers or elements are needed
 // again and again it keeps all of them in registers, and spills the sums; what was just stored it would not load.
@@ -217,7 +225,7 @@ HWY_INLINE void for_each_column(Elements<Float16> rows, Index t, const Add& add)
 // Scores of kQueries lanes against kGroups * kD keys. query: [head_dim, kQueries]; scores: [kQueries, kKeyBlock].
 template <int kQueries, int kGroups, typename T>
 HWY_INLINE void score_group(Elements<T> keys, const float* HWY_RESTRICT query, Index head_dim, float* HWY_RESTRICT scores,
-                            [[maybe_unused]] Ahead& ahead) {
+                            [[maybe_unused]] Ahead ahead) {
   DecodeVec sum[kGroups][kQueries];
   HWY_UNROLL(8)
   for (int g = 0; g < kGroups; ++g) {
@@ -227,13 +235,18 @@ HWY_INLINE void score_group(Elements<T> keys, const float* HWY_RESTRICT query, I
   Index t = 0;
 #if HWY_TARGET != HWY_SCALAR
   for (; t + kColumns<T> <= head_dim; t += kColumns<T>) {
-    ahead.step();
-    const float* again = forgotten(query) + t * kQueries;
-    for_each_column<kGroups>(keys, t, [&](int g, Index index, DecodeVec column) HWY_ATTR {
+    constexpr int kLines = static_cast<int>(kGroups * 16 * kD / kLine);
+    const char* const lines = ahead.next<kLines>();
+    const float* again = forgotten(query + t * kQueries);
+    // Inlined by command: GCC would do it too late to see that the sums fit into registers, and a quarter slower.
+    const auto add = [&](int g, Index index, DecodeVec column) HWY_ATTR __attribute__((always_inline)) {
+      constexpr Index kColumnsALine = kColumns<T> * kGroups / kLines;
+      if (index % kColumnsALine == 0) ask_for(lines + (g * kColumns<T> + index) / kColumnsALine * kLine);
       HWY_UNROLL(8)
       for (int q = 0; q < kQueries; ++q)
         sum[g][q] = hn::MulAdd(column, hn::Set(kDecodeTag, again[index * kQueries + q]), sum[g][q]);
-    });
+    };
+    for_each_column<kGroups>(keys, t, add);
   }
 #endif
   for (; t < head_dim; ++t) {
@@ -297,14 +310,16 @@ HWY_INLINE void decode_softmax(float* HWY_RESTRICT scores, Index count, const So
   for (int q = 0; q < kQueries; ++q) state.sum[q] = state.sum[q] * alpha[q] + total[q];
 }
 
-// Keys of V between two steps of asking ahead.
-inline constexpr Index kKeysAStep = 4;
-
 // output[q][t] = output * alpha + sum over keys of weight * value, for kVectors vectors of dimensions. weights: [kQueries,
 // kKeyBlock].
 template <int kQueries, int kVectors, typename T>
 HWY_INLINE void decode_values(const T* HWY_RESTRICT value, Index stride, Index count, const float* HWY_RESTRICT weights,
                               const float* alpha, float* HWY_RESTRICT output, Index output_stride, Ahead& ahead) {
+  // Lines are asked for in fours, as far as four keys have as many.
+  constexpr int kUnrolled = 4, kBytes = kVectors * static_cast<int>(kD * static_cast<Index>(sizeof(T)));  // of a key
+  constexpr int kKeysAsked = std::clamp<int>(4 * kLine / kBytes, 1, kUnrolled);
+  constexpr int kLines = std::max<int>(1, kKeysAsked * kBytes / kLine);
+  constexpr int kVectorsALine = kKeysAsked * kVectors / kLines;
   DecodeVec sum[kQueries][kVectors];
   HWY_UNROLL(8)
   for (int q = 0; q < kQueries; ++q) {
@@ -313,24 +328,27 @@ HWY_INLINE void decode_values(const T* HWY_RESTRICT value, Index stride, Index c
       sum[q][v] = hn::Mul(hn::LoadU(kDecodeTag, output + q * output_stride + v * kD), hn::Set(kDecodeTag, alpha[q]));
     }
   }
-  const auto add = [&](Index key) HWY_ATTR {
+  const char* lines = nullptr;
+  const auto add = [&](Index key, int index) HWY_ATTR {
+    if (index == 0) lines = ahead.next<kLines>();
     DecodeVec p[kQueries];
     HWY_UNROLL(8)
     for (int q = 0; q < kQueries; ++q) p[q] = hn::Set(kDecodeTag, weights[q * kKeyBlock + key]);
     HWY_UNROLL(8)
     for (int v = 0; v < kVectors; ++v) {
+      const int vector = index * kVectors + v;
+      if (vector % kVectorsALine == 0) ask_for(lines + vector / kVectorsALine * kLine);
       const DecodeVec x = load_floats(kDecodeTag, value + key * stride + v * kD);
       HWY_UNROLL(8)
       for (int q = 0; q < kQueries; ++q) sum[q][v] = hn::MulAdd(x, p[q], sum[q][v]);
     }
   };
   Index key = 0;
-  for (; key + kKeysAStep <= count; key += kKeysAStep) {
-    ahead.step();
+  for (; key + kUnrolled <= count; key += kUnrolled) {
     HWY_UNROLL(4)
-    for (Index k = 0; k < kKeysAStep; ++k) add(key + k);
+    for (int k = 0; k < kUnrolled; ++k) add(key + k, k % kKeysAsked);
   }
-  for (; key < count; ++key) add(key);
+  for (; key < count; ++key) add(key, 0);
   HWY_UNROLL(8)
   for (int q = 0; q < kQueries; ++q) {
     HWY_UNROLL(8)
@@ -420,7 +438,6 @@ HWY_INLINE void decode_scores(const BlockContext& c, Elements<T> keys, Index beg
   for (; key + kRows <= count; key += kRows) {
     const Index next = begin + key + kRows;
     Ahead ahead = next < end ? ahead_of(c, c.problem.key, dim, next, std::min(next + kRows, end)) : first_values(c, begin, end);
-    ahead.share_out(dim / kColumns<T>);
     score_group<kQueries, kGroups>(from(key), c.packed_query, dim, c.scores + key, ahead);
   }
   Ahead none;
@@ -456,14 +473,12 @@ HWY_INLINE void add_values(const BlockContext& c, const T* value, Index stride, 
   constexpr Index kStep = kVectors * kD;
   const Index dim = c.problem.value_dim;
   float* output = c.state.output;
-  ahead.share_out(count / kKeysAStep * (dim / kStep));
   Index t = 0;
   for (; t + kStep <= dim; t += kStep) {
     decode_values<kQueries, kVectors>(value + t, stride, count, weights, alpha, output + t, dim, ahead);
   }
-  Ahead none;
   for (; t + kD <= dim; t += kD) {
-    decode_values<kQueries, 1>(value + t, stride, count, weights, alpha, output + t, dim, none);
+    decode_values<kQueries, 1>(value + t, stride, count, weights, alpha, output + t, dim, ahead);
   }
   decode_rest<kQueries>(value + t, stride, dim - t, count, weights, alpha, output + t, dim);
 }
