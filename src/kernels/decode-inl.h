@@ -422,7 +422,7 @@ HWY_INLINE Ahead ahead_of(const BlockContext& c, const Strided<const void>& arra
 
 // The first keys, or values, of the key block that begins at `begin`.
 HWY_INLINE Ahead first_keys(const BlockContext& c, Index begin, Index end) {
-  return ahead_of(c, c.problem.key, c.problem.head_dim, begin, std::min(begin + (has_wide_pieces(c) ? 2 : 1) * kPiece, end));
+  return ahead_of(c, c.problem.key, c.problem.head_dim, begin, std::min(begin + kPiece, end));
 }
 HWY_INLINE Ahead first_values(const BlockContext& c, Index begin, Index end) {
   return ahead_of(c, c.problem.value, c.problem.value_dim, begin, std::min(begin + kPiece, end));
