@@ -43,10 +43,15 @@ struct Rows {
   HWY_INLINE const float* row(Index index) const { return data + index * stride; }
 };
 
+struct Nothing {
+  HWY_INLINE void operator()() const {}
+};
+
 // sum[row][lane] = sum_t rows[row][t] * packed[t][lane], one chain each. kVectors of the packed rows' kPanel vectors take part:
-// the others lie between, untouched.
-template <int kRows, int kVectors, int kPanel>
-HWY_INLINE void dot_tile(Rows rows, const float* HWY_RESTRICT packed, Index terms, Vec (&sum)[kRows][kVectors]) {
+// the others lie between, untouched. `each` is called once a term.
+template <int kRows, int kVectors, int kPanel, typename Each = Nothing>
+HWY_INLINE void dot_tile(Rows rows, const float* HWY_RESTRICT packed, Index terms, Vec (&sum)[kRows][kVectors],
+                         const Each& each = {}) {
   constexpr Index kWidth = kPanel * static_cast<Index>(kLanes);
   HWY_UNROLL(8)
   for (int r = 0; r < kRows; ++r) {
@@ -56,6 +61,7 @@ HWY_INLINE void dot_tile(Rows rows, const float* HWY_RESTRICT packed, Index term
   const float* HWY_RESTRICT row[kRows];
   for (int r = 0; r < kRows; ++r) row[r] = rows.row(r);
   for (Index t = 0; t < terms; ++t) {
+    each();
     Vec x[kVectors];
     HWY_UNROLL(8)
     for (int v = 0; v < kVectors; ++v) x[v] = hn::Load(kTag, packed + t * kWidth + v * static_cast<Index>(kLanes));

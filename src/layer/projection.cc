@@ -19,13 +19,17 @@ struct Cut {
   Index rows, columns;
 };
 
-// As much as multiply_panels takes at once, which reads weights least often, when that is enough items for all threads. Else
+// As much as multiply_panels takes at once, which reads weights least often, when that is enough items for all threads; of few
+// rows panel by panel, whose weights are read from end to end, 10 to 25 % faster than four panels in turns (Zen 5). Else
 // items of equal size for each: by rows, and by columns where rows are few. (Three items of 192, 192 and 128 columns kept two
 // threads busy for 0.8 of the time.)
 Cut cut_product(Index rows, Index columns, int threads) {
-  constexpr Index kEnough = 8, kLeastRows = 32, kRowStep = 8, kItemsPerThread = 4;
+  constexpr Index kEnough = 8, kFewRows = 16, kLeastRows = 32, kRowStep = 8, kItemsPerThread = 4;
   Cut cut{kProductRows, kernels::kProductPanels * kProductColumns};
-  if (threads == 1 || ceil_div(rows, cut.rows) * ceil_div(columns, cut.columns) >= kEnough * threads) return cut;
+  if (threads == 1 || ceil_div(rows, cut.rows) * ceil_div(columns, cut.columns) >= kEnough * threads) {
+    if (rows <= kFewRows) cut.columns = kProductColumns;
+    return cut;
+  }
   if (rows >= threads * kLeastRows) {
     const Index items = ceil_div(ceil_div(rows, kProductRows), threads) * threads;
     cut.rows = ceil_div(ceil_div(rows, items), kRowStep) * kRowStep;
