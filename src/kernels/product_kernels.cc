@@ -32,7 +32,7 @@ struct Step {
 
 // The weights after these, of which every term of every tile asks for its part. Asked for by the tile, for few rows hundreds of
 // lines at once, they waited for each other: 4 to 8 rows took nearly twice as long (Zen 5).
-struct Ahead {
+struct WeightsAhead {
   static constexpr Index kLine = 64;
   const char* data;
   Index bytes_a_term;
@@ -71,7 +71,7 @@ HWY_INLINE void product_step(const Step& step, Index rows, const float* next) {
   if (rows == 1) return product_rows<1, kFewRowVectors>(step, 0, Nothing());  // all in a row: the hardware sees that
   constexpr Index kBytesATerm = kProductColumns * static_cast<Index>(sizeof(float));
   const Index tiles = (rows + kTileRows - 1) / kTileRows, passes = (step.vectors + kMaxVectors - 1) / kMaxVectors;
-  Ahead ahead{reinterpret_cast<const char*>(next), kBytesATerm / (tiles * passes)};
+  WeightsAhead ahead{reinterpret_cast<const char*>(next), kBytesATerm / (tiles * passes)};
   const auto ask = [&]() HWY_ATTR { ahead.step(); };
   for (Index row = 0; row < rows; row += kTileRows) {
     with_constant<kTileRows>(std::min<Index>(rows - row, kTileRows),
