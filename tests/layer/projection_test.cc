@@ -61,7 +61,7 @@ TEST(Projection, ReadsAStridedWeight) {
 
 // A row has the same bits alone, among others, at any place, and with any number of threads.
 TEST(Projection, SameBitsForAnyNeighboursAndThreads) {
-  for (const auto& [out, in] : {std::pair<Index, Index>{4, 4}, {64, 64}, {130, 97}, {512, 512}, {200, 1030}}) {
+  for (const auto& [out, in] : {std::pair<Index, Index>{4, 4}, {64, 64}, {130, 97}, {512, 512}, {200, 1030}, {3100, 40}}) {
     RandomNumbers random(static_cast<unsigned>(out));
     const Projection projection(random.tensor({out, in}), random.tensor({out}));
     const Tensor x = random.tensor({150, in});
