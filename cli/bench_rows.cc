@@ -118,7 +118,7 @@ std::vector<BenchRow> bench_rows() {
   add_backward(rows);
   add_decoding(rows);
   for (const char* preset : {"vaswani-base", "llama-7b"}) {
-    for (const Index length : {1, 128, 512, 2048}) rows.push_back(layer(preset, length));
+    for (const Index length : {1, 8, 128, 512, 2048}) rows.push_back(layer(preset, length));
   }
   return rows;
 }

@@ -23,13 +23,12 @@ using DecodeVec = hn::Vec<DecodeTag>;
 inline constexpr DecodeTag kDecodeTag;
 inline constexpr Index kD = static_cast<Index>(hn::MaxLanes(kDecodeTag));
 
-inline constexpr Index kLine = 64;
+// Asked for where nothing comes next.
 alignas(kLine) inline constexpr char kNowhere[kLine] = {};
 
 // The piece of K or V that comes after the one at work, asked for line by line: it is read in tiles that the hardware's own
 // prefetchers do not recognise as a stream (without this a third of the bandwidth was reached). One line is asked for as one is
-// read, at an even pace: sixteen at once, every sixteenth time, waited for each other and lost a tenth of the bandwidth
-// (docs/design/0002-kernels.md).
+// read: four or sixteen at once waited for each other and lost a tenth of the bandwidth (docs/design/0002-kernels.md).
 class Ahead {
  public:
   Ahead() = default;

@@ -30,16 +30,14 @@ struct Step {
   Index vectors;
 };
 
-// The weights after these, of which every term of every tile asks for its part. Asked for by the tile, for few rows hundreds of
-// lines at once, they waited for each other: 4 to 8 rows took nearly twice as long (Zen 5).
+// The weights after these, asked for a share at a time.
 struct WeightsAhead {
-  static constexpr Index kLine = 64;
   const char* data;
-  Index bytes_a_term;
+  Index share;  // bytes
 
   HWY_INLINE void step() {
-    for (Index at = 0; at < bytes_a_term; at += kLine) hwy::Prefetch(data + at);
-    data += bytes_a_term;
+    for (Index at = 0; at < share; at += kLine) hwy::Prefetch(data + at);
+    data += share;
   }
 };
 
@@ -67,15 +65,26 @@ HWY_NOINLINE void product_rows(const Step& step, Index row, const Each& each) {
   }
 }
 
+// `next`: the weights after these. A few rows ask for them term by term: a tile's share is then hundreds of lines, which asked
+// for at once wait for each other, and 4 to 8 rows took nearly twice as long. Many rows ask tile by tile, which leaves their
+// inner loop alone: 2 to 4 % on AVX-512 (docs/design/0003-projections.md). One row is read all in a row, which the hardware
+// sees itself.
 HWY_INLINE void product_step(const Step& step, Index rows, const float* next) {
-  if (rows == 1) return product_rows<1, kFewRowVectors>(step, 0, Nothing());  // all in a row: the hardware sees that
-  constexpr Index kBytesATerm = kProductColumns * static_cast<Index>(sizeof(float));
+  if (rows == 1) return product_rows<1, kFewRowVectors>(step, 0, Nothing());
+  constexpr Index kMostByTerm = 64, kBytes = kProductTerms * kProductColumns * static_cast<Index>(sizeof(float));
   const Index tiles = (rows + kTileRows - 1) / kTileRows, passes = (step.vectors + kMaxVectors - 1) / kMaxVectors;
-  WeightsAhead ahead{reinterpret_cast<const char*>(next), kBytesATerm / (tiles * passes)};
+  const bool by_term = rows <= kMostByTerm;
+  WeightsAhead ahead{reinterpret_cast<const char*>(next), kBytes / (by_term ? kProductTerms * tiles * passes : tiles)};
   const auto ask = [&]() HWY_ATTR { ahead.step(); };
   for (Index row = 0; row < rows; row += kTileRows) {
-    with_constant<kTileRows>(std::min<Index>(rows - row, kTileRows),
-                             [&](auto count) HWY_ATTR { product_rows<count(), kMaxVectors>(step, row, ask); });
+    if (!by_term) ask();
+    with_constant<kTileRows>(std::min<Index>(rows - row, kTileRows), [&](auto count) HWY_ATTR {
+      if (by_term) {
+        product_rows<count(), kMaxVectors>(step, row, ask);
+      } else {
+        product_rows<count(), kMaxVectors>(step, row, Nothing());
+      }
+    });
   }
 }
 

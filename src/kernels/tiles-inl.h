@@ -43,6 +43,9 @@ struct Rows {
   HWY_INLINE const float* row(Index index) const { return data + index * stride; }
 };
 
+// Bytes that memory gives at once, and that are asked for ahead.
+inline constexpr Index kLine = 64;
+
 struct Nothing {
   HWY_INLINE void operator()() const {}
 };
